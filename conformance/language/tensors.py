@@ -1,0 +1,215 @@
+"""Tensors with named axes, and the operations of the language on them, in any arithmetic.
+
+Nothing here knows a Transformer. Every operation takes and returns `Named`; axes that it does
+not mention are carried along, which is what lets a stochastic reading add one of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Generic, TypeVar
+
+from conformance.language.arithmetic import Arithmetic
+from conformance.language.sizes import Dimension
+
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, eq=False)
+class Named(Generic[A]):
+    """An array and the names of its axes, in order."""
+
+    axes: tuple[str, ...]
+    array: A
+
+
+class AxisError(Exception):
+    """Axes that do not fit an operation; the evaluator adds file and line."""
+
+
+@dataclass(frozen=True)
+class Operations(Generic[A]):
+    """The language's operations in one arithmetic. Each raises `AxisError`."""
+
+    arithmetic: Arithmetic[A]
+
+    def constant(self, value: float) -> Named[A]:
+        """A number as a tensor without axes."""
+        return Named((), self.arithmetic.constant(value))
+
+    def sizes(self, x: Named[A]) -> dict[str, Dimension]:
+        """The size of each axis of `x`."""
+        return dict(zip(x.axes, self.arithmetic.shape(x.array), strict=True))
+
+    def size(self, x: Named[A], axis: str) -> Dimension:
+        """The size of one axis."""
+        return self.arithmetic.shape(x.array)[self.position(x, axis)]
+
+    def position(self, x: Named[A], axis: str) -> int:
+        """Where an axis stands in `x`."""
+        if axis not in x.axes:
+            raise AxisError(f"there is no axis '{axis}' in [{' '.join(x.axes)}]")
+        return x.axes.index(axis)
+
+    def ordered(self, x: Named[A], axes: Sequence[str]) -> Named[A]:
+        """`x` with its axes in the order of `axes`, which must be the same set."""
+        if x.axes == tuple(axes):
+            return x
+        order = [self.position(x, axis) for axis in axes]
+        return Named(tuple(axes), self.arithmetic.transpose(x.array, order))
+
+    def _aligned(self, x: Named[A], axes: Sequence[str]) -> A:
+        """The array of `x` with a size-1 axis wherever it has none of `axes`."""
+        present = [axis for axis in axes if axis in x.axes]
+        y = self.ordered(x, present)
+        if len(present) == len(axes):
+            return y.array
+        own = iter(self.arithmetic.shape(y.array))
+        lead = 0
+        while lead < len(axes) and axes[lead] not in x.axes:
+            lead += 1
+        # Leading axes broadcast by themselves.
+        sizes = [next(own) if axis in x.axes else 1 for axis in axes[lead:]]
+        if len(sizes) == len(present):
+            return y.array
+        return self.arithmetic.reshape(y.array, sizes)
+
+    def elementwise(self, name: str, *tensors: Named[A]) -> Named[A]:
+        """A function of each element; axes are matched by name."""
+        axes = tuple(dict.fromkeys(axis for x in tensors for axis in x.axes))
+        sizes: dict[str, Dimension] = {}
+        for x in tensors:
+            for axis, size in self.sizes(x).items():
+                if sizes.setdefault(axis, size) != size:
+                    raise AxisError(f"axis '{axis}' has size {sizes[axis]} here and {size} there")
+        return Named(axes, self.arithmetic.elementwise(name, *(self._aligned(x, axes) for x in tensors)))
+
+    def dot(self, x: Named[A], y: Named[A], over: Sequence[str]) -> Named[A]:
+        """Products summed over `over`; every other axis is kept once."""
+        for axis in over:
+            if self.size(x, axis) != self.size(y, axis):
+                raise AxisError(
+                    f"axis '{axis}' has size {self.size(x, axis)} here and {self.size(y, axis)} there"
+                )
+        axes = tuple(dict.fromkeys(x.axes + y.axes))
+        letters = {axis: chr(97 + i) for i, axis in enumerate(axes)}
+        kept = tuple(axis for axis in axes if axis not in over)
+        spec = (
+            f"{''.join(letters[a] for a in x.axes)},{''.join(letters[a] for a in y.axes)}"
+            f"->{''.join(letters[a] for a in kept)}"
+        )
+        return Named(kept, self.arithmetic.contract(spec, x.array, y.array))
+
+    def reduce(self, name: str, x: Named[A], over: Sequence[str]) -> Named[A]:
+        """Sum, max, any or all over axes. What does not vary along an axis has no need of it:
+        any, all and max of a tensor without that axis are the tensor itself.
+        """
+        for axis in over:
+            if axis not in x.axes and name != "sum":
+                continue
+            i = self.position(x, axis)
+            x = Named(x.axes[:i] + x.axes[i + 1 :], self.arithmetic.reduce(name, x.array, i))
+        return x
+
+    def count(self, x: Named[A], over: Sequence[str]) -> Dimension:
+        """How many elements a reduction over `over` takes together."""
+        return prod((self.size(x, axis) for axis in over), start=1)
+
+    def cumulative_sum(self, x: Named[A], axis: str) -> Named[A]:
+        """Running sum along an axis."""
+        return Named(x.axes, self.arithmetic.cumulative_sum(x.array, self.position(x, axis)))
+
+    def index(self, axis: str, size: Dimension) -> Named[A]:
+        """0, 1, 2, … along an axis."""
+        return Named((axis,), self.arithmetic.iota(size))
+
+    def take(self, x: Named[A], axis: str, indices: Named[A]) -> Named[A]:
+        """Entries of `x` along `axis`; the axes of `indices` stand in its place."""
+        clash = set(indices.axes) & (set(x.axes) - {axis})
+        if clash:
+            raise AxisError(f"'{clash.pop()}' is an axis of the tensor and of its indices")
+        i = self.position(x, axis)
+        axes = x.axes[:i] + indices.axes + x.axes[i + 1 :]
+        return Named(axes, self.arithmetic.take(x.array, indices.array, i))
+
+    def last(self, x: Named[A], count: Dimension, axis: str) -> Named[A]:
+        """The last entries along an axis."""
+        return Named(x.axes, self.arithmetic.last(x.array, count, self.position(x, axis)))
+
+    def split(self, x: Named[A], axis: str, into: Sequence[str], size: Callable[[str], Dimension | None]) -> Named[A]:
+        """One axis as several; at most one of them may be of a size still unknown."""
+        i = self.position(x, axis)
+        total = self.size(x, axis)
+        known = [size(part) for part in into]
+        if known.count(None) > 1:
+            raise AxisError(f"the sizes of {' and '.join(into)} are unknown")
+        others = prod((s for s in known if s is not None), start=1)
+        parts = [total // others if s is None else s for s in known]
+        if prod(parts, start=1) != total:
+            raise AxisError(
+                f"axis '{axis}' of size {total} is not {' × '.join(f'{p} {n}' for p, n in zip(parts, into, strict=True))}"
+            )
+        self._fresh(x.axes, into, axis)
+        sizes = self.arithmetic.shape(x.array)
+        array = self.arithmetic.reshape(x.array, [*sizes[:i], *parts, *sizes[i + 1 :]])
+        return Named(x.axes[:i] + tuple(into) + x.axes[i + 1 :], array)
+
+    def merge(self, x: Named[A], axes: Sequence[str], into: str) -> Named[A]:
+        """Several axes as one, the first of them slowest."""
+        rest = tuple(axis for axis in x.axes if axis not in axes)
+        self._fresh(rest, [into], "")
+        y = self.ordered(x, (*rest, *axes))
+        sizes = self.arithmetic.shape(y.array)[: len(rest)]
+        total = self.count(x, axes)
+        return Named((*rest, into), self.arithmetic.reshape(y.array, [*sizes, total]))
+
+    def stack(self, tensors: Sequence[Named[A]], axis: str) -> Named[A]:
+        """Tensors of the same axes along a new one."""
+        axes = tensors[0].axes
+        self._fresh(axes, [axis], "")
+        arrays = []
+        for x in tensors:
+            if set(x.axes) != set(axes):
+                raise AxisError(f"[{' '.join(axes)}] and [{' '.join(x.axes)}] do not stack")
+            y = self.ordered(x, axes)
+            arrays.append(self.arithmetic.reshape(y.array, [*self.arithmetic.shape(y.array), 1]))
+        return Named((*axes, axis), self.arithmetic.concatenate(arrays, len(axes)))
+
+    def join(self, past: Named[A] | None, x: Named[A], axis: str, into: str) -> Named[A]:
+        """What was there before (nothing, at first) and then `x`, along the axis `into`."""
+        new = self.relabel(x, {axis: into})
+        if past is None:
+            return new
+        axes = new.axes if len(new.axes) >= len(past.axes) else past.axes
+        if set(past.axes) != set(new.axes):
+            raise AxisError(f"[{' '.join(past.axes)}] and [{' '.join(new.axes)}] do not join")
+        i = axes.index(into)
+        arrays = [self.ordered(past, axes).array, self.ordered(new, axes).array]
+        return Named(axes, self.arithmetic.concatenate(arrays, i))
+
+    def relabel(self, x: Named[A], names: Mapping[str, str]) -> Named[A]:
+        """The same array under other axis names."""
+        for old in names:
+            self.position(x, old)
+        axes = tuple(names.get(axis, axis) for axis in x.axes)
+        if len(set(axes)) != len(axes):
+            raise AxisError(f"an axis stands twice in [{' '.join(axes)}]")
+        return Named(axes, x.array)
+
+    def reinterpret(self, x: Named[A], order: Sequence[str], into: Sequence[str], sizes: Sequence[Dimension]) -> Named[A]:
+        """Elements in the C order of `order`, read as `into`: a reshape without its transpose.
+
+        Only mistakes may do this.
+        """
+        rest = tuple(axis for axis in x.axes if axis not in order)
+        y = self.ordered(x, (*rest, *order))
+        lead = self.arithmetic.shape(y.array)[: len(rest)]
+        return Named((*rest, *into), self.arithmetic.reshape(y.array, [*lead, *sizes]))
+
+    @staticmethod
+    def _fresh(axes: Sequence[str], new: Sequence[str], gone: str) -> None:
+        for axis in new:
+            if axis in axes and axis != gone:
+                raise AxisError(f"there is an axis '{axis}' already")

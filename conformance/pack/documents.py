@@ -1,0 +1,229 @@
+"""The form of every YAML file of a pack; `spec/schema/*.json` is generated from here.
+
+Structs are closed: an unknown key is an error with the nearest known one, never ignored.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+Number = int | float
+Scalar = str | int | float | bool
+Choice = dict[str, Scalar]
+"""`{by: norm_placement, pre: …, post: …}`; or `{is: …, at_least: float32}`."""
+When = dict[str, list[Scalar] | Scalar]
+
+
+class Document(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Base of every struct here."""
+
+
+class TextDocument(Document):
+    """A text that a person reads, in English and Chinese."""
+
+    en: str
+    zh: str
+
+
+class AxisDocument(Document):
+    """An axis: the symbol of its size, where the config has it, or its parts, or a fixed length."""
+
+    size: str = ""
+    config: str = ""
+    parts: list[str] = []
+    length: int | None = None
+
+
+class TensorDocument(Document):
+    """A tensor by the name that reports and taps use."""
+
+    axes: str
+    of: str
+    says: TextDocument
+    offered: bool = True
+
+
+class GivenDocument(Document):
+    """An input that may be left out: its axes, and what stands for it then."""
+
+    axes: str
+    otherwise: Scalar | None = None
+
+
+class ParameterDocument(Document):
+    """A trained tensor: its axes, when the variant has it, and what random values look like."""
+
+    axes: str
+    when: When = {}
+    like: str = "matrix"
+
+
+class RememberedDocument(Document, rename={"value": "is"}):
+    """State between calls: its axes, its new value, and its value before the first call."""
+
+    axes: str
+    value: Scalar
+    first: Scalar | None = None
+
+
+class MistakeDocument(Document):
+    """A named patch of the program."""
+
+    id: str
+    replace: dict[str, Scalar | Choice]
+    says: TextDocument
+    kind: int = 0
+    free: dict[str, list[Scalar]] = {}
+
+
+class FunctionDocument(Document, rename={"result": "is"}):
+    """A function of the program."""
+
+    result: Scalar | Choice
+    gives: str
+    given: dict[str, str | GivenDocument] = {}
+    parameters: dict[str, str | ParameterDocument] = {}
+    remember: dict[str, RememberedDocument] = {}
+    let: dict[str, Scalar | Choice] = {}
+    mistakes: list[MistakeDocument] = []
+
+
+class ChoiceDocument(Document):
+    """A free choice of the document: the values it may have, or that it is a number."""
+
+    default: Scalar
+    values: list[Scalar] = []
+    number: str = ""
+
+
+class ArgumentDocument(Document):
+    """How an argument of a target's function is made from what a case gives."""
+
+    axes: str = ""
+    given: str = ""
+    parameter: str = ""
+    choice: str = ""
+    position_of: str = ""
+    everything: str = ""
+
+
+class OperationDocument(Document):
+    """A function that a target may offer, and what of the program it must equal."""
+
+    rung: str
+    function: str
+    arguments: dict[str, str | ArgumentDocument]
+    outputs: dict[str, str]
+    says: TextDocument
+    optional: list[str] = []
+    optional_outputs: list[str] = []
+    with_context: str = ""
+    choices: Choice = {}
+    either: dict[str, list[Scalar]] = {}
+    needs_variant: bool = False
+    model: bool = False
+    signature: str = ""
+    real: dict[str, str] = {}
+
+
+class DrawDocument(Document, rename={"expression": "is"}):
+    """How a case makes one input. Exactly one of the forms."""
+
+    normal: Number | None = None
+    integers: list[int] | None = None
+    values: Any = None
+    expression: str = ""
+    left_padding: list[int] | None = None
+    tokens: bool = False
+    start: int | None = None
+    axes: str = ""
+    negative: bool = False
+
+
+class CaseDocument(Document, rename={"purpose": "for"}):
+    """Sizes, inputs and parameters on which claims are decided."""
+
+    id: str
+    of: str
+    purpose: TextDocument
+    sizes: dict[str, int]
+    given: dict[str, DrawDocument | Scalar | None] = {}
+    parameters: dict[str, DrawDocument] = {}
+    choices: Choice = {}
+    when: When = {}
+    schedule: list[int] = []
+    tags: list[str] = []
+    dtypes: list[str] = []
+
+
+class ChangeDocument(Document):
+    """What an experiment changes of one input or parameter."""
+
+    resample: str = ""
+    rows: list[int] | None = None
+    draw: DrawDocument | None = None
+
+
+class ExperimentDocument(Document):
+    """Change something; say what must and what must not move."""
+
+    change: dict[str, ChangeDocument] = {}
+    schedule: list[int] | None = None
+    twice: bool = False
+    pad: int = 0
+    same: dict[str, str | bool] = {}
+    moves: dict[str, str | bool] = {}
+
+
+class ClaimDocument(Document):
+    """One statement of the source, made checkable. Exactly one kind."""
+
+    id: str
+    statements: list[str]
+    of: str
+    title: TextDocument
+    says: TextDocument
+    level: str = "MUST"
+    rung: str = ""
+    source: str = ""
+    cases: list[str] = []
+    when: When = {}
+    where: str = ""
+    shape: list[str] | None = None
+    equation: str | None = None
+    holds: str | None = None
+    golden: str | None = None
+    experiment: ExperimentDocument | None = None
+    distinct: dict[str, Any] | None = None
+    derivative: dict[str, Any] | None = None
+    statistic: dict[str, Any] | None = None
+    count: dict[str, Any] | None = None
+    raises: dict[str, Any] | None = None
+    untouched: bool = False
+
+
+class PackDocument(Document):
+    """`pack.yaml`."""
+
+    id: str
+    version: str
+    title: TextDocument
+    source: TextDocument
+    questions: dict[str, TextDocument]
+    references: dict[str, str] = {}
+
+
+class StatementDocument(Document):
+    """A statement of the source: what it says, and how it is settled."""
+
+    settled: str
+    says: TextDocument
+    reason: TextDocument | None = None
+
+
+KINDS = (
+    "shape", "equation", "holds", "golden", "experiment", "distinct", "derivative", "statistic",
+    "count", "raises",
+)

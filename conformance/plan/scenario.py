@@ -1,0 +1,280 @@
+"""A case made concrete for one variant and seed: what the target is called with, and what the
+program makes of the same. Everything a claim needs comes from here, so a case is data only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from conformance.language.arithmetic import Arithmetic, Array, Float64
+from conformance.language.axes import ELLIPSIS
+from conformance.language.errors import PackError
+from conformance.language.evaluate import Reading, Substitute, keep
+from conformance.language.program import Choices, Program, holds
+from conformance.language.symbolic import parameter_axes
+from conformance.language.tensors import Named, Operations
+from conformance.pack.model import Case, Draw, Operation, Pack, Variant
+from conformance.plan import draws
+
+CONFIG_NUMBERS = {"n_layers": "N"}
+
+
+@dataclass(frozen=True)
+class Tensors:
+    """What one call made: named float64 tensors, by output or tap name."""
+
+    outputs: Mapping[str, Named[Array]]
+    taps: Mapping[str, Named[Array]]
+
+
+@dataclass(frozen=True, eq=False)
+class Scenario:
+    """One case, instantiated. `schedule` are the lengths of a model's calls, all in one cache."""
+
+    pack: Pack
+    operation: Operation
+    case: Case
+    variant: Variant
+    choices: Choices
+    seed: int
+    sizes: Mapping[str, int]
+    layers: int
+    given: Mapping[str, Named[Array]]
+    parameters: Mapping[str, Named[Array]]
+    schedule: tuple[int, ...] = ()
+    name: str = ""
+    function: str = ""
+
+    @cached_property
+    def key(self) -> str:
+        """A hash of all that a reading of this scenario depends on, the program's text excepted."""
+        total = hashlib.sha256()
+        total.update(repr((self.function, sorted(self.choices.items()), sorted(self.sizes.items()), self.layers, self.schedule)).encode())
+        for group in (self.given, self.parameters):
+            for name in sorted(group):
+                tensor = group[name]
+                array = np.ascontiguousarray(tensor.array)
+                total.update(repr((name, tensor.axes, array.shape, array.dtype.str)).encode())
+                total.update(array.tobytes())
+        return total.hexdigest()
+
+    @property
+    def cached(self) -> bool:
+        """Whether the model's calls share a cache."""
+        return len(self.schedule) > 1
+
+    def reading(
+        self, arithmetic: Arithmetic[Any], program: Program | None = None, substitute: Substitute = keep
+    ) -> Reading[Any]:
+        """The program, ready to be read on this scenario's parameters."""
+        lift = getattr(arithmetic, "lift", None) or (lambda array: array)
+        parameters = {name: Named(t.axes, lift(t.array)) for name, t in self.parameters.items()}
+        return Reading(
+            program or self.pack.program, self.choices, self.sizes, parameters, arithmetic, substitute,
+            numbers={"n_layers": self.layers},
+        )
+
+    def steps(self) -> list[dict[str, Named[Array]]]:
+        """The inputs of each call: all at once, or a prompt in chunks."""
+        if not self.schedule:
+            return [dict(self.given)]
+        steps = []
+        start = 0
+        for length in self.schedule:
+            end = start + length
+            step = {}
+            for name, tensor in self.given.items():
+                step[name] = _cut(tensor, start, end)
+            steps.append(step)
+            start = end
+        return steps
+
+    def read(
+        self, arithmetic: Arithmetic[Any], program: Program | None = None,
+        substitute: Callable[[int], Substitute] | None = None, through: Callable[[Any], Any] | None = None,
+    ) -> list[Tensors]:
+        """The program read call by call; `substitute(i)` stands in for tensors of call i.
+
+        `through` turns the arithmetic's arrays into NumPy's.
+        """
+        lift = getattr(arithmetic, "lift", None) or (lambda array: array)
+        lower = through or (lambda array: array)
+        reading = self.reading(arithmetic, program)
+        results = []
+        for i, step in enumerate(self.steps()):
+            reading.substitute = substitute(i) if substitute else keep
+            inputs = {name: Named(t.axes, lift(t.array)) for name, t in step.items()}
+            result = reading.call(self.function, inputs)
+            operations = Operations(arithmetic)
+            main = self.main_output
+            outputs = {main: self._canonical(operations, result, self.operation.outputs[main])}
+            taps = {}
+            for name, tensor in reading.taps.items():
+                short = name.rpartition(".")[2]
+                taps[name] = self._canonical(operations, tensor, self.pack.program.tensors[short].axes)
+                if name in self.operation.outputs and name != main:
+                    outputs[name] = taps[name]
+            results.append(
+                Tensors(
+                    {n: Named(t.axes, lower(t.array)) for n, t in outputs.items()},
+                    {n: Named(t.axes, lower(t.array)) for n, t in taps.items()},
+                )
+            )
+        return results
+
+    @property
+    def main_output(self) -> str:
+        """The output that the program function returns."""
+        return next(iter(self.operation.outputs))
+
+    @staticmethod
+    def _canonical(operations: Operations[Any], tensor: Named[Any], declared: Sequence[str]) -> Named[Any]:
+        """Axes in the declared order, further ones in front."""
+        named = [axis for axis in declared if axis != ELLIPSIS and axis in tensor.axes]
+        extra = [axis for axis in tensor.axes if axis not in named]
+        order = ["batch"] if "batch" in extra else []
+        order += [a for a in ("head", "query") if a in extra] + [a for a in extra if a not in ("batch", "head", "query")]
+        return operations.ordered(tensor, [*order, *named])
+
+    def evaluate(self, expression: Any, names: Mapping[str, Named[Any]], arithmetic: Arithmetic[Any] | None = None) -> Named[Any]:
+        """An expression of the pack over named tensors, this scenario's inputs among them."""
+        chosen = arithmetic or Float64()
+        lift = getattr(chosen, "lift", None) or (lambda array: array)
+        inputs = {n: Named(t.axes, lift(t.array)) for n, t in self.given.items()}
+        value = self.reading(chosen).expression(expression, {**inputs, **names})
+        return value if isinstance(value, Named) else Operations(chosen).constant(value)
+
+    def changed(self, **fields: Any) -> Scenario:
+        """The same scenario with other inputs, parameters or schedule."""
+        return replace(self, **fields)
+
+
+def _cut(tensor: Named[Array], start: int, end: int) -> Named[Array]:
+    """What of an input belongs to the call that takes tokens `start` to `end`.
+
+    A mask over keys includes the past; what has no token axis (a source) comes with every call.
+    """
+    index: list[slice] = [slice(None)] * len(tensor.axes)
+    for i, axis in enumerate(tensor.axes):
+        if axis == "query":
+            index[i] = slice(start, end)
+        elif axis == "key":
+            index[i] = slice(0, end)
+    return Named(tensor.axes, tensor.array[tuple(index)])
+
+
+@dataclass
+class Scenarios:
+    """Makes scenarios of a pack and keeps them."""
+
+    pack: Pack
+    seed: int = 0
+    made: dict[tuple[str, str, str], Scenario] = field(default_factory=dict)
+
+    def of(self, case: Case, variant: Variant, either: Choices | None = None) -> Scenario | None:
+        """The scenario of a case in a variant, or None where the case is of other variants."""
+        operation = self.pack.operations[case.operation]
+        choices = {**variant.choices, **(either or {}), **operation.choices, **case.choices}
+        if not holds(case.when, choices):
+            return None
+        key = (case.id, variant.name, repr(sorted(choices.items())))
+        if key not in self.made:
+            self.made[key] = instantiate(self.pack, operation, case, variant, choices, self.seed)
+        return self.made[key]
+
+
+def instantiate(
+    pack: Pack, operation: Operation, case: Case, variant: Variant, choices: Choices, seed: int
+) -> Scenario:
+    """Draw all inputs and parameters of a case. Raises `PackError` where it cannot be made."""
+    sizes = axis_sizes(pack, case, choices)
+    layers = case.sizes.get("N", 1)
+    function = operation.function
+    if operation.with_context and case.given.get("context") is not None:
+        function = operation.with_context
+    scenario = Scenario(
+        pack, operation, case, variant, choices, seed, sizes, layers, {}, {}, case.schedule, case.id, function
+    )
+    given: dict[str, Named[Array]] = {}
+    for name, spec in case.given.items():
+        if spec is None or (name == "source" and choices["structure"] != "encoder_decoder"):
+            continue
+        given[name] = _given(scenario, name, spec, given)
+    scenario = replace(scenario, given=given)
+    return replace(scenario, parameters=_parameters(scenario))
+
+
+def axis_sizes(pack: Pack, case: Case, choices: Choices) -> dict[str, int]:
+    """The size of each axis: those that the case names, and those that follow from them."""
+    symbols = pack.program.axes.by_symbol
+    given = dict(case.sizes)
+    if "T" in given:
+        given.setdefault("Tq", given["T"])
+        given.setdefault("Tk", given["T"])
+    if "H" in given:
+        if not choices.get("grouped_heads") and case.operation != "attention":
+            given["Hkv"] = given["H"]
+        given.setdefault("Hkv", given["H"])
+        if "Dh" in given:
+            given.setdefault("D", given["H"] * given["Dh"])
+    if "Dh" in given:
+        given.setdefault("Dv", given["Dh"])
+        given.setdefault("Np", given["Dh"] // 2)
+    given.setdefault("Tc", given.get("Tq", 1))
+    sizes = {symbols[symbol]: size for symbol, size in given.items() if symbol in symbols}
+    for axis in pack.program.axes.by_name.values():
+        if axis.parts and all(part in sizes for part in axis.parts):
+            total = 1
+            for part in axis.parts:
+                total *= sizes[part]
+            sizes[axis.name] = total
+    return sizes
+
+
+def _given(scenario: Scenario, name: str, spec: Draw, before: Mapping[str, Named[Array]]) -> Named[Array]:
+    function = scenario.pack.program.functions[scenario.function]
+    argument = scenario.operation.arguments.get(name)
+    declared = spec.axes or tuple(
+        axis for axis in (argument.axes if argument and argument.axes else function.given[name].axes) if axis != ELLIPSIS
+    )
+    if spec.form == "expression":
+        value = replace(scenario, given=before).evaluate(spec.value, {})
+        order = [axis for axis in declared if axis in value.axes]
+        return Operations(Float64()).ordered(value, order)
+    missing = [axis for axis in declared if axis not in scenario.sizes]
+    if missing:
+        raise PackError(f"the size of axis '{missing[0]}' of '{name}' is not given", scenario.case.at)
+    shape = [scenario.sizes[axis] for axis in declared]
+    random = draws.generator(scenario.seed, scenario.case.id, name)
+    try:
+        return Named(declared, draws.draw(spec, shape, random, scenario.sizes))
+    except PackError as error:
+        raise PackError(f"'{name}': {error.message}", scenario.case.at) from None
+
+
+def _parameters(scenario: Scenario) -> dict[str, Named[Array]]:
+    """Random values for every parameter that the program reads in this variant."""
+    declared = parameter_axes(
+        scenario.pack.program, scenario.function, scenario.choices, scenario.layers,
+        tuple(scenario.given),
+    )
+    parameters = {}
+    for name, parameter in declared.items():
+        shape = [scenario.sizes[axis] for axis in parameter.axes]
+        random = draws.generator(scenario.seed, scenario.case.id, "parameter", name)
+        spec = next((s for pattern, s in scenario.case.parameters.items() if fnmatchcase(name, pattern)), None)
+        if spec is None:
+            array = draws.parameter(random, shape, parameter.like)
+        elif spec.form == "normal":
+            array = draws.parameter(random, shape, parameter.like, float(spec.value))
+        else:
+            array = draws.draw(spec, shape, random, scenario.sizes)
+        parameters[name] = Named(parameter.axes, array)
+    return parameters

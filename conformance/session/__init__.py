@@ -1,0 +1,45 @@
+"""The parent's side of a worker: starts it, sends calls, receives outcomes, survives what happens.
+
+with Session(Path("my_adapter.py"), names=["softmax"]) as session:
+    offer = session.open()
+    outcome = session.call(OperationCall("softmax", {"x": x, "axis": -1}), "float32")
+"""
+
+from conformance.session.calls import Call, ModelCall, OperationCall, Step, Value
+from conformance.session.errors import EngineError, TargetError
+from conformance.session.launch import Limits
+from conformance.session.outcomes import (
+    Crashed,
+    NotOffered,
+    Offer,
+    Outcome,
+    Output,
+    Raised,
+    Returned,
+    Signature,
+    TimedOut,
+    Unusable,
+)
+from conformance.session.session import Session
+
+__all__ = [
+    "Call",
+    "Crashed",
+    "EngineError",
+    "Limits",
+    "ModelCall",
+    "NotOffered",
+    "Offer",
+    "OperationCall",
+    "Outcome",
+    "Output",
+    "Raised",
+    "Returned",
+    "Session",
+    "Signature",
+    "Step",
+    "TargetError",
+    "TimedOut",
+    "Unusable",
+    "Value",
+]

@@ -1,0 +1,202 @@
+"""Arrays in and out: how a framework's arrays are made, compared, and looked at.
+
+Values travel as float32 or float64, int64 and bool. `NumPy` and `Torch` turn them into what the
+submission works with and back. What comes back was made by the submission, so nothing is believed:
+types are read with `type()`, attributes through base classes, every failure is an answer.
+
+NumPy's functions are taken by name at import: a submission may replace them in the module.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from numpy import (
+    array,
+    array_equal,
+    asarray,
+    dtype,
+    float16,
+    float32,
+    float64,
+    generic,
+    longdouble,
+    ndarray,
+    uint8,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+DTYPES = ("float16", "bfloat16", "float32", "float64")
+_FLOATS: dict[str, Any] = {"float16": float16, "float32": float32, "float64": float64}
+_WIRE = {"f2": "<f2", "f4": "<f4", "f8": "<f8", "i8": "<i8", "b1": "|b1"}
+_BYTES = {"<f2": 2, "<f4": 4, "<f8": 8, "<i8": 8, "|b1": 1}
+
+
+class Seen(NamedTuple):
+    """A usable tensor: dtype as the submission has it, dtype it would travel in, shape, values.
+
+    `data` is None when it has more bytes than `limit`: then only its shape is told.
+    """
+
+    declared: str
+    wire: str
+    shape: tuple[int, ...]
+    data: Array | None
+
+
+class NotATensor(Exception):
+    """The value cannot be used; its text says what came, e.g. 'a list'."""
+
+
+class Impossible(Exception):
+    """This interpreter cannot make arrays of the dtype; the text says why."""
+
+
+def name_of(value: Any) -> str:
+    """Name of the type of `value`, whatever its metaclass does."""
+    try:
+        return str(type.__dict__["__name__"].__get__(type(value)))[:100]
+    except BaseException:
+        return "object"
+
+
+def describe(value: Any) -> str:
+    """What `value` is, for a message: 'None', 'a list', 'an int', 'an object of class X'."""
+    if value is None:
+        return "None"
+    name = name_of(value)
+    if type(value) in (list, tuple, dict, set, str, bytes, bool, int, float, complex):
+        return "{} {}".format("an" if name == "int" else "a", name)
+    return f"an object of class {name}"
+
+
+class NumPy:
+    """NumPy arrays in, NumPy arrays out."""
+
+    name = "numpy"
+
+    def float_type(self, name: str) -> Any:
+        """The array type's own dtype object called `name`. Raises Impossible."""
+        if name == "bfloat16":
+            try:
+                return importlib.import_module("ml_dtypes").bfloat16
+            except ImportError:
+                raise Impossible(
+                    "NumPy has bfloat16 only with the package ml_dtypes, which this interpreter lacks"
+                ) from None
+        return _FLOATS[name]
+
+    def make(self, raw: Array, name: str) -> Any:
+        """A fresh, writable, contiguous array of the values `raw`, floats as dtype `name`."""
+        return array(raw, dtype=self.float_type(name) if raw.dtype.kind == "f" else raw.dtype)
+
+    def unchanged(self, given: Any, raw: Array, name: str) -> bool:
+        """Whether `given`, made by `make(raw, name)`, still has its values (bit by bit)."""
+        fresh = raw if raw.dtype == given.dtype else self.make(raw, name)
+        if given.dtype != fresh.dtype or given.shape != fresh.shape:
+            return False
+        # bytes, so that NaN equals NaN and −0 is not 0
+        return bool(
+            array_equal(asarray(given, order="C").reshape(-1).view(uint8), fresh.reshape(-1).view(uint8))
+        )
+
+    def inference(self) -> contextlib.AbstractContextManager[Any]:
+        """The context in which the submission's code runs."""
+        return contextlib.nullcontext()
+
+    def look(self, value: Any, limit: int, floats_only: bool = True) -> Seen:
+        """What `value` is as a tensor. Raises NotATensor; never runs code of the submission."""
+        if issubclass(type(value), generic):
+            value = asarray(value)
+        if not issubclass(type(value), ndarray):
+            raise NotATensor(describe(value) + self._hint(value))
+        plain = ndarray.view(value, ndarray)  # a subclass may have redefined anything
+        kind = plain.dtype
+        declared = kind.name
+        floating = kind.kind == "f" or declared == "bfloat16"
+        if floats_only and not floating:
+            raise NotATensor(f"an array of dtype {declared}")
+        if floating:
+            wire = "<f8" if kind == dtype(longdouble) else _WIRE.get(kind.str[1:], "<f4")
+        elif kind.kind in "iu":
+            wire = "<i8"
+        elif kind.kind == "b":
+            wire = "|b1"
+        else:
+            raise NotATensor(f"an array of dtype {declared}")
+        shape = tuple(int(length) for length in plain.shape)
+        if plain.size * _BYTES[wire] > limit:
+            return Seen(declared, wire, shape, None)
+        return Seen(declared, wire, shape, plain.astype(wire, copy=False))
+
+    def _hint(self, value: Any) -> str:
+        is_torch = str(getattr(type(value), "__module__", "")).partition(".")[0] == "torch"
+        return ' (for PyTorch declare framework = "torch")' if is_torch else ""
+
+
+class Torch(NumPy):
+    """PyTorch tensors on the CPU; results may be tensors or NumPy arrays."""
+
+    name = "torch"
+
+    def __init__(self) -> None:
+        """Raises ImportError when the interpreter has no PyTorch."""
+        torch = importlib.import_module("torch")
+        torch.set_num_threads(1)  # two sessions side by side must not fight over the cores
+        self._torch = torch
+        self._tensor = torch.Tensor
+        self._inference = torch.inference_mode
+        self._from_numpy = torch.from_numpy
+        self._equal = torch.equal
+        self._types = {name: getattr(torch, name) for name in DTYPES}
+
+    def float_type(self, name: str) -> Any:
+        """The torch.dtype called `name`."""
+        return self._types[name]
+
+    def make(self, raw: Array, name: str) -> Any:
+        """A fresh, contiguous tensor of the values `raw`, floats as dtype `name`."""
+        tensor = self._from_numpy(array(raw))
+        return tensor.to(self._types[name]) if raw.dtype.kind == "f" else tensor
+
+    def unchanged(self, given: Any, raw: Array, name: str) -> bool:
+        """Whether the tensor `given`, made by `make(raw, name)`, still has its values."""
+        fresh = self.make(raw, name)
+        if given.dtype != fresh.dtype or given.shape != fresh.shape:
+            return False
+        if self._equal(given, fresh):
+            return True
+        both_nan = given.isnan() & fresh.isnan()  # equal() holds that NaN differs from NaN
+        return bool(((given == fresh) | both_nan).all())
+
+    def inference(self) -> contextlib.AbstractContextManager[Any]:
+        """torch.inference_mode(): no gradients are recorded."""
+        return self._inference()  # type: ignore[no-any-return]
+
+    def look(self, value: Any, limit: int, floats_only: bool = True) -> Seen:
+        """As NumPy.look, for tensors too."""
+        if not issubclass(type(value), self._tensor):
+            return super().look(value, limit, floats_only)
+        declared = str(value.dtype).partition(".")[2]
+        shape = tuple(int(length) for length in value.shape)
+        floating = declared in DTYPES
+        if not floating and (floats_only or value.is_complex() or value.is_floating_point()):
+            raise NotATensor(f"a tensor of dtype {declared}")
+        wire = {"float16": "<f2", "float64": "<f8", "bool": "|b1"}.get(declared, "<f4" if floating else "<i8")
+        if value.numel() * _BYTES[wire] > limit:
+            return Seen(declared, wire, shape, None)
+        dense = value.detach().cpu()
+        if declared == "bfloat16":
+            dense = dense.float()
+        return Seen(declared, wire, shape, dense.numpy().astype(wire, copy=False))
+
+
+def framework(name: str) -> NumPy:
+    """The framework called `name` ('numpy' or 'torch'). Raises ImportError when it is missing."""
+    return Torch() if name == "torch" else NumPy()

@@ -1,0 +1,246 @@
+"""From modules of PyTorch to the pack's named parameters, and from choices and parameters to a reading."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from conformance.language.arithmetic import Array, Float64
+from conformance.language.evaluate import Reading
+from conformance.language.program import Choices, Program
+from conformance.language.tensors import Named, Operations
+from conformance.locations import bundled
+from conformance.pack import claim_files, program_files
+from conformance.pack.yaml_source import files, read
+
+Parameters = Mapping[str, Tensor | Array]
+Module = TypeVar("Module", bound=nn.Module)
+
+TOLERANCE = 1e-12
+"""The largest `distance` at which two float64 implementations count as the same."""
+
+
+# -- the pack -----------------------------------------------------------------------------------------------------
+
+
+@cache
+def program() -> Program:
+    """The program of the forward pass, without the claims made of it: they need not be in order for it to be."""
+    folder = bundled("spec") / "forward-pass"
+    sources = [read(path) for path in files(folder, ["program/*.yaml"])]
+    return program_files.program(read(folder / "axes.yaml"), read(folder / "tensors.yaml"), sources)
+
+
+@cache
+def variants() -> Mapping[str, Choices]:
+    """The choices of each variant that has a name."""
+    source = read(bundled("spec") / "forward-pass" / "variants.yaml")
+    found = claim_files.variants(source, claim_files.choice_fields(source))
+    return {name: variant.choices for name, variant in found.items()}
+
+
+def choices(variant: str, **changes: Any) -> Choices:
+    """The choices of a named variant, some of them changed."""
+    unknown = set(changes) - set(variants()[variant])
+    assert not unknown, f"there is no choice {unknown}"
+    return {**variants()[variant], **changes}
+
+
+@dataclass(frozen=True)
+class Config:
+    """The sizes of a model, under the names that an adapter's `config` has; pairwise different where they can be."""
+
+    n_layers: int = 2
+    d_model: int = 24
+    n_heads: int = 4
+    n_kv_heads: int = 4
+    d_head: int = 6
+    d_value: int = 6
+    d_ff: int = 20
+    vocab_size: int = 11
+    max_positions: int = 32
+
+
+# -- tensors ------------------------------------------------------------------------------------------------------
+
+
+def named(axes: str, values: Tensor | npt.ArrayLike) -> Named[Array]:
+    """An array or tensor under the names of its axes."""
+    array = values.detach().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    names = tuple(axes.split())
+    assert array.ndim == len(names), f"{array.shape} has not the axes [{axes}]"
+    return Named(names, array)
+
+
+def array(x: Named[Array], axes: str) -> Array:
+    """The array of a named tensor, its axes in this order."""
+    assert set(x.axes) == set(axes.split()), f"[{' '.join(x.axes)}] instead of [{axes}]"
+    return Operations(Float64()).ordered(x, axes.split()).array
+
+
+def distance(got: Array, expected: Tensor | Array) -> float:
+    """The largest difference, relative to the largest expected magnitude; infinite where something is not finite."""
+    want = expected.detach().numpy() if isinstance(expected, Tensor) else expected
+    assert got.shape == want.shape, f"{got.shape} instead of {want.shape}"
+    assert got.dtype == want.dtype == np.float64
+    if not (np.isfinite(got).all() and np.isfinite(want).all()):
+        return float("inf")
+    return float(np.abs(got - want).max() / np.abs(want).max())
+
+
+def randomised(module: Module, seed: int) -> Module:
+    """`module` in float64 and ready to infer, every parameter drawn anew: no gain is 1, no bias 0, nothing is zero."""
+    generator = torch.Generator().manual_seed(seed)
+    module = module.double().eval()
+    with torch.no_grad():
+        for parameter in module.parameters():
+            magnitude = 0.1 + 0.5 * torch.rand(parameter.shape, generator=generator, dtype=torch.float64)
+            sign = 2 * torch.randint(2, parameter.shape, generator=generator) - 1
+            parameter.copy_(sign * magnitude)
+    return module
+
+
+# -- a reading ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What the program reads besides its inputs: choices, sizes and parameters."""
+
+    choices: Choices
+    config: Config
+    parameters: Parameters
+
+    def reading(self) -> Reading[Array]:
+        """A reading of the program in float64, with nothing remembered yet."""
+        sizes = {
+            axis.name: getattr(self.config, axis.config)
+            for axis in program().axes.by_name.values() if axis.config
+        }
+        return Reading(
+            program(), self.choices, sizes, named_parameters(self.parameters), Float64(),
+            numbers={"n_layers": self.config.n_layers},
+        )
+
+    def call(self, function: str, axes: str, **inputs: Named[Array]) -> Array:
+        """What a function makes of `inputs`, having used every parameter that there is."""
+        reading = self.reading()
+        result = reading.call(function, inputs)
+        assert set(reading.declared) == set(self.parameters)
+        return array(result, axes)
+
+
+def named_parameters(parameters: Parameters) -> dict[str, Named[Array]]:
+    """Parameters with their axes, which the program declares under the last part of the name."""
+    axes = {
+        name: " ".join(parameter.axes)
+        for function in program().functions.values() for name, parameter in function.parameters.items()
+    }
+    return {name: named(axes[name.rpartition(".")[2]], value) for name, value in parameters.items()}
+
+
+# -- names --------------------------------------------------------------------------------------------------------
+
+
+def prefixed(prefix: str, parameters: Parameters) -> dict[str, Tensor | Array]:
+    """The same parameters, further down in a model."""
+    return {f"{prefix}.{name}": value for name, value in parameters.items()}
+
+
+def norm(module: nn.Module) -> dict[str, Tensor | Array]:
+    """Gain and, where there is one, bias of a normalisation."""
+    return {name: getattr(module, name) for name in ("weight", "bias") if getattr(module, name, None) is not None}
+
+
+def linear(layer: nn.Linear, weight: str, bias: str = "") -> dict[str, Tensor | Array]:
+    """A linear layer, which PyTorch keeps as [out, in], in the orientation x @ W."""
+    found: dict[str, Tensor | Array] = {weight: layer.weight.T}
+    return found if layer.bias is None else {**found, bias: layer.bias}
+
+
+def attention(module: nn.MultiheadAttention) -> dict[str, Tensor | Array]:
+    """The projections, of which PyTorch keeps three as one."""
+    found = linear(module.out_proj, "w_o", "b_o")
+    for letter, weight in zip("qkv", module.in_proj_weight.chunk(3), strict=True):
+        found[f"w_{letter}"] = weight.T
+    if module.in_proj_bias is not None:
+        for letter, bias in zip("qkv", module.in_proj_bias.chunk(3), strict=True):
+            found[f"b_{letter}"] = bias
+    return found
+
+
+def encoder_layer(layer: nn.Module) -> dict[str, Tensor | Array]:
+    """`torch.nn.TransformerEncoderLayer`, and what a decoder layer has in common with it."""
+    return {
+        **prefixed("norm1", norm(layer.norm1)),
+        **prefixed("norm2", norm(layer.norm2)),
+        **prefixed("attention", attention(layer.self_attn)),
+        **prefixed("ffn", {**linear(layer.linear1, "w_1", "b_1"), **linear(layer.linear2, "w_2", "b_2")}),
+    }
+
+
+def decoder_layer(layer: nn.TransformerDecoderLayer) -> dict[str, Tensor | Array]:
+    """`torch.nn.TransformerDecoderLayer`."""
+    return {
+        **encoder_layer(layer),
+        **prefixed("norm3", norm(layer.norm3)),
+        **prefixed("cross_attention", attention(layer.multihead_attn)),
+    }
+
+
+def encoder_decoder(model: nn.Transformer, embed: Tensor) -> dict[str, Tensor | Array]:
+    """`torch.nn.Transformer` between tied embeddings, which it leaves to its user."""
+    found: dict[str, Tensor | Array] = {"embed": embed}
+    for i, layer in enumerate(model.encoder.layers):
+        found |= prefixed(f"encoder.layers.{i}", encoder_layer(layer))
+    for i, layer in enumerate(model.decoder.layers):
+        found |= prefixed(f"decoder.layers.{i}", decoder_layer(layer))
+    if model.decoder.norm is not None:
+        found |= prefixed("final_norm", norm(model.decoder.norm))
+    return found
+
+
+def gpt2(model: nn.Module) -> dict[str, Tensor | Array]:
+    """`GPT2LMHeadModel`, whose `Conv1D` keeps weights as [in, out] already."""
+    body = model.transformer
+    found: dict[str, Tensor | Array] = {"embed": body.wte.weight, "position_embed": body.wpe.weight}
+    for i, layer in enumerate(body.h):
+        heads = {"w_o": layer.attn.c_proj.weight, "b_o": layer.attn.c_proj.bias}
+        for letter, weight, bias in zip(
+            "qkv", layer.attn.c_attn.weight.chunk(3, dim=1), layer.attn.c_attn.bias.chunk(3), strict=True
+        ):
+            heads |= {f"w_{letter}": weight, f"b_{letter}": bias}
+        feed_forward = {
+            "w_1": layer.mlp.c_fc.weight, "b_1": layer.mlp.c_fc.bias,
+            "w_2": layer.mlp.c_proj.weight, "b_2": layer.mlp.c_proj.bias,
+        }
+        found |= prefixed(f"layers.{i}", {
+            **prefixed("norm1", norm(layer.ln_1)), **prefixed("attention", heads),
+            **prefixed("norm2", norm(layer.ln_2)), **prefixed("ffn", feed_forward),
+        })
+    return {**found, **prefixed("final_norm", norm(body.ln_f))}
+
+
+def llama(model: nn.Module) -> dict[str, Tensor | Array]:
+    """`LlamaForCausalLM` and its relatives."""
+    found: dict[str, Tensor | Array] = {"embed": model.model.embed_tokens.weight}
+    for i, layer in enumerate(model.model.layers):
+        heads = {}
+        for letter in "qkvo":
+            heads |= linear(getattr(layer.self_attn, f"{letter}_proj"), f"w_{letter}", f"b_{letter}")
+        feed_forward = {}
+        for part in ("gate", "up", "down"):
+            feed_forward |= linear(getattr(layer.mlp, f"{part}_proj"), f"w_{part}")
+        found |= prefixed(f"layers.{i}", {
+            **prefixed("norm1", norm(layer.input_layernorm)), **prefixed("attention", heads),
+            **prefixed("norm2", norm(layer.post_attention_layernorm)), **prefixed("ffn", feed_forward),
+        })
+    found |= prefixed("final_norm", norm(model.model.norm))
+    return found if model.config.tie_word_embeddings else {**found, **linear(model.lm_head, "lm_head")}
