@@ -16,7 +16,7 @@ import numpy as np
 
 from conformance.language.arithmetic import ANGULAR, TRANSCENDENTAL, Array, NumpyArithmetic
 from conformance.language.contraction import contract
-from conformance.language.sizes import Dimension
+from conformance.language.sizes import Dimension, Size
 
 ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 HALF_SUBNORMAL = {"float64": 2.0**-1075, "float32": 2.0**-150, "float16": 2.0**-25, "bfloat16": 2.0**-134}
@@ -59,7 +59,7 @@ class Noise(NumpyArithmetic):
                 noisy = np.where(np.abs(noisy) > limit, np.copysign(np.inf, noisy), noisy)
             return np.where(np.isfinite(a), noisy, a)
 
-    def constant(self, value: float) -> Array:
+    def constant(self, value: float | Size) -> Array:
         """An exact number."""
         return super().constant(value)[None]
 
@@ -156,6 +156,8 @@ def spread(samples: Array, exact: Array) -> Array:
     `samples` is [samples, …] or [1, …], `exact` [...]. Infinite where a sample is not finite
     although the exact value is; zero where the exact value is not finite itself.
     """
+    if exact.dtype.kind != "f":  # masks and indices are exact
+        return np.zeros(exact.shape)
     with np.errstate(all="ignore"):
         deviation = samples - exact
         square = np.mean(deviation * deviation, axis=0)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conformance.language.contraction import contract
-from conformance.language.sizes import Dimension
+from conformance.language.sizes import Dimension, Size
 
 A = TypeVar("A")
 Array = npt.NDArray[Any]
@@ -26,8 +26,8 @@ class Arithmetic(Protocol[A]):
     rounds). Names of elementwise functions are those of `ELEMENTWISE`.
     """
 
-    def constant(self, value: float) -> A:
-        """A number (bool, int or float) as an array without axes."""
+    def constant(self, value: float | Size) -> A:
+        """A number (bool, int or float) as an array without axes; a size, where sizes are symbols."""
 
     def shape(self, a: A) -> tuple[Dimension, ...]:
         """The sizes of `a`."""
@@ -39,7 +39,7 @@ class Arithmetic(Protocol[A]):
         """`einsum` of two arrays; the letters that `spec` drops are summed over."""
 
     def reduce(self, name: str, a: A, axis: int) -> A:
-        """"sum", "max", "any" or "all" over one axis."""
+        """The reduction "sum", "max", "any" or "all" over one axis."""
 
     def cumulative_sum(self, a: A, axis: int) -> A:
         """Running sum along one axis."""
@@ -110,6 +110,13 @@ ANGULAR = frozenset({"sin", "cos"})
 REDUCE: dict[str, Any] = {"sum": np.add, "max": np.maximum, "any": np.logical_or, "all": np.logical_and}
 
 
+def number(size: Dimension) -> int:
+    """A size that is known. Raises `TypeError` for a symbol: arrays of numbers have none."""
+    if isinstance(size, Size):
+        raise TypeError(f"the size {size} is a symbol and has no value")
+    return size
+
+
 class NumpyArithmetic:
     """Shared by every arithmetic whose arrays are NumPy's; real results pass through `rounded`.
 
@@ -128,10 +135,12 @@ class NumpyArithmetic:
             return [a.astype(self.real) if a.dtype.kind == "i" else a for a in arrays]
         return list(arrays)
 
-    def constant(self, value: float) -> Array:
+    def constant(self, value: float | Size) -> Array:
         """A number as an array without axes."""
         if isinstance(value, bool):
             return np.asarray(value)
+        if isinstance(value, Size):
+            value = number(value)
         return np.asarray(value, np.int64 if isinstance(value, int) else self.real)
 
     def shape(self, a: Array) -> tuple[int, ...]:
@@ -160,7 +169,10 @@ class NumpyArithmetic:
 
     def cumulative_sum(self, a: Array, axis: int) -> Array:
         """Running sum; of a mask it counts."""
-        return np.cumsum(a, axis=axis, dtype=np.int64 if a.dtype.kind in "bi" else None)
+        if a.dtype.kind in "bi":
+            return np.cumsum(a, axis=axis, dtype=np.int64)
+        with np.errstate(all="ignore"):
+            return self.rounded(np.cumsum(a, axis=axis))
 
     def transpose(self, a: Array, order: Sequence[int]) -> Array:
         """Axes in another order."""
@@ -168,7 +180,7 @@ class NumpyArithmetic:
 
     def reshape(self, a: Array, sizes: Sequence[Dimension]) -> Array:
         """The same elements in C order under other sizes."""
-        return a.reshape([int(size) for size in sizes])  # type: ignore[arg-type]  # concrete here
+        return a.reshape([number(size) for size in sizes])
 
     def take(self, a: Array, indices: Array, axis: int) -> Array:
         """Entries along an axis."""
@@ -181,11 +193,11 @@ class NumpyArithmetic:
     def last(self, a: Array, count: Dimension, axis: int) -> Array:
         """The last entries along an axis."""
         size = a.shape[axis]
-        return np.take(a, np.arange(size - int(count), size), axis=axis)  # type: ignore[arg-type]
+        return np.take(a, np.arange(size - number(count), size), axis=axis)
 
     def iota(self, size: Dimension) -> Array:
         """0, 1, …, size - 1."""
-        return np.arange(int(size))  # type: ignore[arg-type]  # concrete here
+        return np.arange(number(size))
 
     def widened(self) -> NumpyArithmetic:
         """float64 is wide enough already."""

@@ -12,7 +12,7 @@ from math import prod
 from typing import Generic, TypeVar
 
 from conformance.language.arithmetic import Arithmetic
-from conformance.language.sizes import Dimension
+from conformance.language.sizes import Dimension, Size
 
 A = TypeVar("A")
 
@@ -35,8 +35,8 @@ class Operations(Generic[A]):
 
     arithmetic: Arithmetic[A]
 
-    def constant(self, value: float) -> Named[A]:
-        """A number as a tensor without axes."""
+    def constant(self, value: float | Size) -> Named[A]:
+        """A number, or a size, as a tensor without axes."""
         return Named((), self.arithmetic.constant(value))
 
     def sizes(self, x: Named[A]) -> dict[str, Dimension]:
@@ -88,7 +88,7 @@ class Operations(Generic[A]):
 
     def dot(self, x: Named[A], y: Named[A], over: Sequence[str]) -> Named[A]:
         """Products summed over `over`; every other axis is kept once."""
-        for axis in over:
+        for axis in (*over, *(axis for axis in x.axes if axis in y.axes)):
             if self.size(x, axis) != self.size(y, axis):
                 raise AxisError(
                     f"axis '{axis}' has size {self.size(x, axis)} here and {self.size(y, axis)} there"
@@ -141,20 +141,26 @@ class Operations(Generic[A]):
     def split(self, x: Named[A], axis: str, into: Sequence[str], size: Callable[[str], Dimension | None]) -> Named[A]:
         """One axis as several; at most one of them may be of a size still unknown."""
         i = self.position(x, axis)
-        total = self.size(x, axis)
-        known = [size(part) for part in into]
-        if known.count(None) > 1:
-            raise AxisError(f"the sizes of {' and '.join(into)} are unknown")
-        others = prod((s for s in known if s is not None), start=1)
-        parts = [total // others if s is None else s for s in known]
-        if prod(parts, start=1) != total:
-            raise AxisError(
-                f"axis '{axis}' of size {total} is not {' × '.join(f'{p} {n}' for p, n in zip(parts, into, strict=True))}"
-            )
+        parts = self.filled(self.size(x, axis), [size(part) for part in into], into, f"axis '{axis}'")
         self._fresh(x.axes, into, axis)
         sizes = self.arithmetic.shape(x.array)
         array = self.arithmetic.reshape(x.array, [*sizes[:i], *parts, *sizes[i + 1 :]])
         return Named(x.axes[:i] + tuple(into) + x.axes[i + 1 :], array)
+
+    @staticmethod
+    def filled(
+        total: Dimension, known: Sequence[Dimension | None], into: Sequence[str], what: str = "the tensor"
+    ) -> list[Dimension]:
+        """The sizes of the axes `into`, of which one may be unknown, where their product is `total`."""
+        unknown = [axis for axis, size in zip(into, known, strict=True) if size is None]
+        if len(unknown) > 1:
+            raise AxisError(f"the sizes of {' and '.join(unknown)} are unknown")
+        others = prod((size for size in known if size is not None), start=1)
+        sizes = [total // others if size is None else size for size in known]
+        if prod(sizes, start=1) != total:
+            wanted = " × ".join(f"{size} {axis}" for axis, size in zip(into, sizes, strict=True))
+            raise AxisError(f"{what} of size {total} is not {wanted}")
+        return sizes
 
     def merge(self, x: Named[A], axes: Sequence[str], into: str) -> Named[A]:
         """Several axes as one, the first of them slowest."""

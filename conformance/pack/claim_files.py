@@ -20,6 +20,7 @@ from conformance.pack.model import (
     ChoiceField,
     Claim,
     Draw,
+    Either,
     Operation,
     Statement,
     Variant,
@@ -100,11 +101,16 @@ def operations(source: Source, program: Program, fields: Mapping[str, ChoiceFiel
             name, document.rung, document.function, arguments,
             {key: program.axes.parse(axes, at) for key, axes in document.outputs.items()},
             tuple(document.optional_outputs), text(document.says), document.signature, document.with_context,
-            dict(document.choices), {key: tuple(values) for key, values in document.either.items()},
+            dict(document.choices), {key: _either(value) for key, value in document.either.items()},
             document.needs_variant, document.model,
             {axis: parse(expression, at) for axis, expression in document.real.items()}, at,
         )
     return found
+
+
+def _either(value: d.EitherDocument) -> Either:
+    among = value.among or value.undeclared
+    return Either(tuple(value.undeclared), tuple(key_of(v) for v in among), when(value.when))
 
 
 def _argument(name: str, value: str | d.ArgumentDocument, optional: bool, axes: AxisTable, at: Location) -> Argument:

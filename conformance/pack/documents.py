@@ -109,6 +109,18 @@ class ArgumentDocument(Document):
     everything: str = ""
 
 
+class EitherDocument(Document):
+    """A choice that an operation leaves open where the target declares no variant.
+
+    `undeclared` are the values then accepted; a declared variant with the choices `when` fixes the
+    value, if it is one of `among`.
+    """
+
+    undeclared: list[Scalar]
+    among: list[Scalar] = []
+    when: When = {}
+
+
 class OperationDocument(Document):
     """A function that a target may offer, and what of the program it must equal."""
 
@@ -121,7 +133,7 @@ class OperationDocument(Document):
     optional_outputs: list[str] = []
     with_context: str = ""
     choices: Choice = {}
-    either: dict[str, list[Scalar]] = {}
+    either: dict[str, EitherDocument] = {}
     needs_variant: bool = False
     model: bool = False
     signature: str = ""
@@ -164,6 +176,7 @@ class ChangeDocument(Document):
     resample: str = ""
     rows: list[int] | None = None
     draw: DrawDocument | None = None
+    add: Scalar | None = None
 
 
 class ExperimentDocument(Document):
@@ -175,6 +188,53 @@ class ExperimentDocument(Document):
     pad: int = 0
     same: dict[str, str | bool] = {}
     moves: dict[str, str | bool] = {}
+
+
+class ConventionDocument(Document):
+    """A choice that the adapter declares: what the tensor then is, one of several forms each."""
+
+    tensor: str
+    where: str
+    declared: str
+    values: dict[str, list[str]]
+
+
+class DistinctDocument(Document, rename={"mistake": "from"}):
+    """A tensor that must not be what a named mistake makes of it."""
+
+    tensor: str
+    mistake: str
+
+
+class DerivativeDocument(Document):
+    """Secants of a tensor along random directions of an input, `step` either way."""
+
+    tensor: str
+    by: str
+    step: Number
+
+
+class StatisticDocument(Document):
+    """The mean of an expression over all its elements and over many seeds."""
+
+    tensor: str
+    expression: str
+    equals: Number
+    seeds: int = 8
+
+
+class CountDocument(Document):
+    """How many numbers the target's own parameters of a pattern hold."""
+
+    parameters: str
+    equals: str
+
+
+class RaisesDocument(Document):
+    """An argument made unusable: `transposed`, …; the target should raise."""
+
+    argument: str
+    make: str
 
 
 class ClaimDocument(Document):
@@ -196,12 +256,13 @@ class ClaimDocument(Document):
     holds: str | None = None
     golden: str | None = None
     experiment: ExperimentDocument | None = None
-    distinct: dict[str, Any] | None = None
-    derivative: dict[str, Any] | None = None
-    statistic: dict[str, Any] | None = None
-    count: dict[str, Any] | None = None
-    raises: dict[str, Any] | None = None
-    untouched: bool = False
+    distinct: DistinctDocument | None = None
+    derivative: DerivativeDocument | None = None
+    statistic: StatisticDocument | None = None
+    count: CountDocument | None = None
+    raises: RaisesDocument | None = None
+    convention: ConventionDocument | None = None
+    untouched: bool | None = None
 
 
 class PackDocument(Document):
@@ -225,5 +286,6 @@ class StatementDocument(Document):
 
 KINDS = (
     "shape", "equation", "holds", "golden", "experiment", "distinct", "derivative", "statistic",
-    "count", "raises",
+    "count", "raises", "convention", "untouched",
 )
+"""Every kind of claim; each has one module under `conformance/judging/`."""

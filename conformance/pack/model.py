@@ -51,6 +51,15 @@ class Argument:
 
 
 @dataclass(frozen=True)
+class Either:
+    """A choice that is open where no variant is declared; see `EitherDocument`."""
+
+    undeclared: tuple[Any, ...]
+    among: tuple[str, ...]
+    when: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
 class Operation:
     """A function (or the model) that a target may offer, and the program function it must equal."""
 
@@ -64,7 +73,7 @@ class Operation:
     signature: str
     with_context: str = ""
     choices: Choices = field(default_factory=dict)
-    either: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    either: Mapping[str, Either] = field(default_factory=dict)
     needs_variant: bool = False
     model: bool = False
     real: Mapping[str, Expression] = field(default_factory=dict)

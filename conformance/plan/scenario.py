@@ -17,8 +17,8 @@ from conformance.language.arithmetic import Arithmetic, Array, Float64
 from conformance.language.axes import ELLIPSIS
 from conformance.language.errors import PackError
 from conformance.language.evaluate import Reading, Substitute, keep
+from conformance.language.parameters import parameter_axes
 from conformance.language.program import Choices, Program, holds
-from conformance.language.symbolic import parameter_axes
 from conformance.language.tensors import Named, Operations
 from conformance.pack.model import Case, Draw, Operation, Pack, Variant
 from conformance.plan import draws
@@ -91,7 +91,7 @@ class Scenario:
             end = start + length
             step = {}
             for name, tensor in self.given.items():
-                step[name] = _cut(tensor, start, end)
+                step[name] = cut(tensor, start, end)
             steps.append(step)
             start = end
         return steps
@@ -151,12 +151,16 @@ class Scenario:
         value = self.reading(chosen).expression(expression, {**inputs, **names})
         return value if isinstance(value, Named) else Operations(chosen).constant(value)
 
+    def reading_of_choice(self, text: str) -> float:
+        """A choice that is an expression, such as `sqrt(D)`, as a number."""
+        return float(self.evaluate(text, {}).array)
+
     def changed(self, **fields: Any) -> Scenario:
         """The same scenario with other inputs, parameters or schedule."""
         return replace(self, **fields)
 
 
-def _cut(tensor: Named[Array], start: int, end: int) -> Named[Array]:
+def cut(tensor: Named[Array], start: int, end: int) -> Named[Array]:
     """What of an input belongs to the call that takes tokens `start` to `end`.
 
     A mask over keys includes the past; what has no token axis (a source) comes with every call.
@@ -262,8 +266,7 @@ def _given(scenario: Scenario, name: str, spec: Draw, before: Mapping[str, Named
 def _parameters(scenario: Scenario) -> dict[str, Named[Array]]:
     """Random values for every parameter that the program reads in this variant."""
     declared = parameter_axes(
-        scenario.pack.program, scenario.function, scenario.choices, scenario.layers,
-        tuple(scenario.given),
+        scenario.pack.program, scenario.function, scenario.choices, scenario.layers
     )
     parameters = {}
     for name, parameter in declared.items():

@@ -113,7 +113,9 @@ def _load(worker: WorkerProcess, request: Mapping[str, object], name: str) -> Ma
             worker.printed(),
         ) from None
     except Gone as error:
-        how = f"{error}" if str(error) == GARBLED else f"its process {error}"
+        how = str(error)
+        if how != GARBLED:
+            how = "its process " + ("was " if how.startswith("killed") else "") + how
         raise TargetError(
             f"{name}: {how} while it was imported",
             "run the file with Python by itself: its import has to end without ending the process",

@@ -140,8 +140,9 @@ class WorkerProcess:
             except BlockingIOError:
                 self._poll.modify(self._socket, select.POLLOUT)
                 try:
-                    while not self._wait() and not self._has_ended():
-                        pass
+                    while not self._wait():
+                        if self._has_ended():
+                            raise EOFError from None
                 finally:
                     self._poll.modify(self._socket, select.POLLIN)
 
@@ -173,6 +174,8 @@ class WorkerProcess:
 
     def _has_ended(self) -> bool:
         """Whether the process has ended; it stays a zombie, so that its group can still be killed."""
+        if not hasattr(os, "waitid"):  # macOS before Python 3.13: its number is given up a little early
+            return self._process.poll() is not None
         try:
             found = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:

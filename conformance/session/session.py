@@ -111,9 +111,12 @@ class Session:
             EngineError: our own code, or the interpreter, failed.
             RuntimeError: the session is not open.
             TypeError: an argument is no `Value`.
+            ValueError: a function that the session was not told of.
         """
         if self.offer is None:
             raise RuntimeError("Session.call before Session.open")
+        if call.entry not in self._names:
+            raise ValueError(f"`{call.entry}` is not among the names of this session")
         if call.entry not in self.offer.functions:
             return NotOffered(_missing(call.entry, self.offer))
         key = (call.digest(), dtype)
@@ -157,9 +160,12 @@ class Session:
     def _attempt(self, call: Call, dtype: str) -> Outcome:
         """Makes the call in the present process or, when there is none, in a fresh one."""
         if self._worker is None or not self._worker.alive:
+            if self._strikes["import", "failed"] >= STRIKES:
+                return Crashed("not tried again after 2 imports that failed")
             try:
                 self._worker = self._start()
             except TargetError as error:
+                self._strikes["import", "failed"] += 1
                 return Crashed(f"could not be imported once more: {error.message}", printed=error.printed)
         worker = self._worker
         started = time.monotonic()
@@ -172,9 +178,10 @@ class Session:
             )
         except (Gone, answers.Malformed) as error:
             worker.end()
-            outcome = Crashed(
-                str(error) or GARBLED, seconds=time.monotonic() - started, printed=worker.printed()
-            )
+            how = str(error) or GARBLED
+            if how.startswith(("exited", "closed")):
+                how += " in the middle of a call"
+            outcome = Crashed(how, seconds=time.monotonic() - started, printed=worker.printed())
         except EngineFault as error:
             raise fault(error, worker) from None
         self.seconds_inside += outcome.seconds

@@ -11,7 +11,7 @@ import sysconfig
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .frameworks import name_of
+from .frameworks import module_of, name_of
 
 if TYPE_CHECKING:
     from types import FrameType, TracebackType
@@ -68,15 +68,17 @@ class Sources:
         if file == self.path:
             text = self._lines[number - 1] if 0 < number <= len(self._lines) else ""
         else:
-            text = linecache.getline(file, number)
+            try:
+                text = linecache.getline(file, number)
+            except Exception:  # what it uses may have been replaced
+                text = ""
         return text.strip()[:MAX_TEXT]
 
 
 def type_name(error: BaseException) -> str:
     """Name of the exception's class, with its module unless that is builtins."""
-    name = name_of(error)
-    module = getattr(type(error), "__module__", "")
-    return name if module in ("builtins", None) or not isinstance(module, str) else f"{module}.{name}"
+    name, module = name_of(error), module_of(error)
+    return name if module in ("builtins", "") else f"{module}.{name}"
 
 
 def message_of(error: BaseException) -> str:

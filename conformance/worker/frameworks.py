@@ -59,11 +59,14 @@ class Impossible(Exception):
 
 
 def name_of(value: Any) -> str:
-    """Name of the type of `value`, whatever its metaclass does."""
-    try:
-        return str(type.__dict__["__name__"].__get__(type(value)))[:100]
-    except BaseException:
-        return "object"
+    """Name of the type of `value`; a metaclass is not asked."""
+    return str(type.__getattribute__(type(value), "__name__"))[:100]
+
+
+def module_of(value: Any) -> str:
+    """Name of the module that the type of `value` says it is from, '' when it says nonsense."""
+    module = type.__getattribute__(type(value), "__module__")
+    return module[:100] if type(module) is str else ""
 
 
 def describe(value: Any) -> str:
@@ -136,7 +139,7 @@ class NumPy:
         return Seen(declared, wire, shape, plain.astype(wire, copy=False))
 
     def _hint(self, value: Any) -> str:
-        is_torch = str(getattr(type(value), "__module__", "")).partition(".")[0] == "torch"
+        is_torch = module_of(value).partition(".")[0] == "torch"
         return ' (for PyTorch declare framework = "torch")' if is_torch else ""
 
 

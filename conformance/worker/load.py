@@ -80,9 +80,9 @@ def load(path: str, names: Sequence[str], arguments: Sequence[str]) -> tuple[Tar
             continue
         functions[name] = value
         signatures[name] = signature_of(value)
-        if name == "Model" and isinstance(value, type):
-            method = getattr(value, "forward", None) or vars(value).get("__call__")
-            if callable(method):
+        if name == "Model" and issubclass(type(value), type):
+            method = _method(value)
+            if method is not None:
                 signatures["Model.forward"] = signature_of(method, bound=True)
     known = set(names)
     others = [
@@ -106,6 +106,15 @@ def load(path: str, names: Sequence[str], arguments: Sequence[str]) -> tuple[Tar
         "parameter_shapes": callable(space.get("parameter_shapes")),
     }
     return Target(sources, functions, signatures, arrays), offer
+
+
+def _method(model: Any) -> Any:
+    """What a call of an instance of `model` would call; None when the class does not say."""
+    try:
+        method = getattr(model, "forward", None) or vars(model).get("__call__")
+    except Exception:  # a metaclass may raise anything
+        return None
+    return method if callable(method) else None
 
 
 def _import(path: str, arguments: Sequence[str], sources: Sources) -> Any:
@@ -146,6 +155,8 @@ def _import_hint(error: BaseException) -> str:
             f"{sys.executable} cannot import {error.name}: install it there, "
             "or name another interpreter with --python"
         )
+    if isinstance(error, MemoryError):
+        return "it needs more memory than --memory allows, or asks for too much"
     if isinstance(error, SystemExit):
         return 'put what the file does as a program under `if __name__ == "__main__":`'
     return "run the file with Python by itself: it has to import without an error"

@@ -81,6 +81,8 @@ class Worker:
             }
         except Refused as refused:
             offer = refused.answer
+        except MemoryError:
+            offer = {"ok": False, "message": "memory ran out", "hint": "allow it more with --memory"}
         limits.expect_end_within(0)
         offer["memory"] = memory
         return LOADED, offer, ()

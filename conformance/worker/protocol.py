@@ -15,7 +15,8 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
-import numpy as np
+# By name: a submission may replace them in the module.
+from numpy import ascontiguousarray, dtype, empty, generic, ndarray, uint8
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -91,7 +92,7 @@ class Reader:
         taken = min(text_size, len(body))
         text[:taken] = body[:taken]
         self._fill(memoryview(text), taken)
-        payload = np.empty(size, np.uint8)
+        payload = empty(size, uint8)
         if size:
             raw = payload.data
             rest = len(body) - taken
@@ -125,7 +126,7 @@ def lay_out(arrays: Sequence[Array]) -> tuple[list[list[Any]], list[Any]]:
     parts: list[Any] = []
     for array in arrays:
         table.append([array.dtype.str, list(array.shape)])
-        parts.append(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+        parts.append(ascontiguousarray(array).reshape(-1).view(uint8))
         gap = padded(array.nbytes) - array.nbytes
         if gap:
             parts.append(bytes(gap))
@@ -137,13 +138,13 @@ def cut(table: Sequence[Sequence[Any]], payload: Array) -> list[Array]:
     arrays: list[Array] = []
     at = 0
     for dtype_name, shape in table:
-        dtype = np.dtype(dtype_name)
-        size = dtype.itemsize
+        kind = dtype(dtype_name)
+        size = kind.itemsize
         for length in shape:
             size *= length
         if at + size > payload.size:
             raise Garbled("fewer bytes than announced")
-        arrays.append(payload[at : at + size].view(dtype).reshape(shape))
+        arrays.append(payload[at : at + size].view(kind).reshape(shape))
         at += padded(size)
     if at != payload.size:
         raise Garbled("more bytes than announced")
@@ -156,14 +157,14 @@ def flatten(value: Any, arrays: list[Array], floats: str) -> Any:
     Integers become int64 and bools stay. Raises TypeError for anything that is not a number, a
     string, None, an array of these, or a mapping or sequence of such values.
     """
-    if isinstance(value, np.ndarray):
+    if isinstance(value, ndarray):
         kinds = {"f": floats, "i": "<i8", "u": "<i8", "b": "|b1"}
         wire = kinds.get(value.dtype.kind)
         if wire is None:
             raise TypeError(f"arrays of {value.dtype} cannot be sent to a worker")
         arrays.append(value.astype(wire, copy=False))
         return {"a": len(arrays) - 1}
-    if isinstance(value, np.generic):
+    if isinstance(value, generic):
         value = value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
         return value

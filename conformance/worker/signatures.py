@@ -22,6 +22,7 @@ class Signature(NamedTuple):
     accepts_any: bool
     file: str | None
     line: int | None
+    written: str = ""  # the parameters as in source, 'x, /, dim, eps=…, **kwargs'
 
     def takes(self, name: str) -> bool:
         """Whether an argument `name` may be given by keyword."""
@@ -31,10 +32,6 @@ class Signature(NamedTuple):
         """The fields as JSON of limited size."""
         names = [[name[:MAX_STRING] for name in some[:MAX_ENTRIES]] for some in self[:2]]
         return [*names, self.accepts_any, self.file and self.file[:MAX_FILE], self.line]
-
-    def text(self) -> str:
-        """The parameters as they would be written: 'x, dim, **kwargs'."""
-        return ", ".join(self.parameters + (("**kwargs",) if self.accepts_any else ()))
 
 
 def signature_of(function: Any, bound: bool = False) -> Signature:
@@ -52,7 +49,7 @@ def signature_of(function: Any, bound: bool = False) -> Signature:
     named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     return Signature(
         tuple(p.name for p in named),
-        # One that can only be given by position is required and cannot be met; the message says so.
+        # One that can only be given by position is required and cannot be met; `fit` says so.
         tuple(
             p.name
             for p in parameters
@@ -61,7 +58,21 @@ def signature_of(function: Any, bound: bool = False) -> Signature:
         any(p.kind is p.VAR_KEYWORD for p in parameters),
         file,
         line,
+        _written(parameters),
     )
+
+
+def _written(parameters: Sequence[inspect.Parameter]) -> str:
+    """Parameters as they would be written, without the values of their defaults."""
+    marks: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    words = []
+    for position, parameter in enumerate(parameters):
+        default = "" if parameter.default is parameter.empty else "=…"
+        words.append(marks.get(parameter.kind, "") + parameter.name + default)
+        following = parameters[position + 1].kind if position + 1 < len(parameters) else None
+        if parameter.kind is parameter.POSITIONAL_ONLY and following is not parameter.POSITIONAL_ONLY:
+            words.append("/")
+    return ", ".join(words)
 
 
 def _location(function: Any) -> tuple[str | None, int | None]:
@@ -90,14 +101,16 @@ def fit(
             if not any(arguments[word] is value for value in ABSENT):
                 raise Ended("not_offered", reason=f"`{name}` takes no `{word}`")
             del arguments[word]
-    lacks = [word for word in unknown if word in arguments]
+    lacks = [word for word in unknown if word in arguments and word not in signature.required]
     needs = [word for word in signature.required if word not in arguments]
-    if lacks or needs:
+    by_position = [word for word in unknown if word in signature.required]
+    if lacks or needs or by_position:
         call = ", ".join(f"{word}=…" for word in arguments)
         problems = [f"it has no `{word}`" for word in lacks] + [f"it requires `{word}`" for word in needs]
+        problems += [f"it takes `{word}` by position only" for word in by_position]
         message = (
             f"`{name}` is called as {name}({call}), by keyword; "
-            f"this one is {name}({signature.text()}): {', '.join(problems)}"
+            f"this one is {name}({signature.written}): {', '.join(problems)}"
         )
         raise Ended(
             "raised",

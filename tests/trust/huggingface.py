@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.nn import functional
 from transformers import DynamicCache
 
 from conformance.language.arithmetic import Array
@@ -29,7 +29,9 @@ def logits(model: nn.Module, sequences: Sequences, schedule: Sequence[int] = ())
         if part.attention_mask is not None:
             arguments["attention_mask"] = torch.tensor(part.attention_mask).long()
         if part.positions is not None:
-            arguments["position_ids"] = torch.tensor(np.broadcast_to(part.positions, part.tokens.shape).copy())
+            arguments["position_ids"] = torch.tensor(
+                np.broadcast_to(part.positions, part.tokens.shape).copy()
+            )
         with torch.no_grad():
             chunks.append(model(**arguments, **memory).logits.numpy())
     return np.concatenate(chunks, axis=1)
@@ -52,7 +54,7 @@ def lift(model: nn.Module, theta: float) -> None:
 
 
 def _norm(self: nn.Module, x: Tensor) -> Tensor:
-    return F.rms_norm(x, self.weight.shape, self.weight, self.variance_epsilon)
+    return functional.rms_norm(x, self.weight.shape, self.weight, self.variance_epsilon)
 
 
 def _angles(self: nn.Module, x: Tensor, position_ids: Tensor) -> tuple[Tensor, Tensor]:

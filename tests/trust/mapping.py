@@ -100,10 +100,11 @@ def randomised(module: Module, seed: int) -> Module:
     generator = torch.Generator().manual_seed(seed)
     module = module.double().eval()
     with torch.no_grad():
-        for parameter in module.parameters():
-            magnitude = 0.1 + 0.5 * torch.rand(parameter.shape, generator=generator, dtype=torch.float64)
+        for name, parameter in module.named_parameters():
+            magnitude = 0.1 + 0.3 * torch.rand(parameter.shape, generator=generator, dtype=torch.float64)
             sign = 2 * torch.randint(2, parameter.shape, generator=generator) - 1
-            parameter.copy_(sign * magnitude)
+            gain = parameter.ndim == 1 and name.endswith("weight")
+            parameter.copy_(sign * (magnitude + 0.5 * gain))
     return module
 
 
@@ -122,10 +123,16 @@ class Subject:
         """A reading of the program in float64, with nothing remembered yet."""
         sizes = {
             axis.name: getattr(self.config, axis.config)
-            for axis in program().axes.by_name.values() if axis.config
+            for axis in program().axes.by_name.values()
+            if axis.config
         }
+        sizes["pair"] = self.config.d_head // 2
         return Reading(
-            program(), self.choices, sizes, named_parameters(self.parameters), Float64(),
+            program(),
+            self.choices,
+            sizes,
+            named_parameters(self.parameters),
+            Float64(),
             numbers={"n_layers": self.config.n_layers},
         )
 
@@ -141,7 +148,8 @@ def named_parameters(parameters: Parameters) -> dict[str, Named[Array]]:
     """Parameters with their axes, which the program declares under the last part of the name."""
     axes = {
         name: " ".join(parameter.axes)
-        for function in program().functions.values() for name, parameter in function.parameters.items()
+        for function in program().functions.values()
+        for name, parameter in function.parameters.items()
     }
     return {name: named(axes[name.rpartition(".")[2]], value) for name, value in parameters.items()}
 
@@ -156,7 +164,9 @@ def prefixed(prefix: str, parameters: Parameters) -> dict[str, Tensor | Array]:
 
 def norm(module: nn.Module) -> dict[str, Tensor | Array]:
     """Gain and, where there is one, bias of a normalisation."""
-    return {name: getattr(module, name) for name in ("weight", "bias") if getattr(module, name, None) is not None}
+    return {
+        name: getattr(module, name) for name in ("weight", "bias") if getattr(module, name, None) is not None
+    }
 
 
 def linear(layer: nn.Linear, weight: str, bias: str = "") -> dict[str, Tensor | Array]:
@@ -218,13 +228,20 @@ def gpt2(model: nn.Module) -> dict[str, Tensor | Array]:
         ):
             heads |= {f"w_{letter}": weight, f"b_{letter}": bias}
         feed_forward = {
-            "w_1": layer.mlp.c_fc.weight, "b_1": layer.mlp.c_fc.bias,
-            "w_2": layer.mlp.c_proj.weight, "b_2": layer.mlp.c_proj.bias,
+            "w_1": layer.mlp.c_fc.weight,
+            "b_1": layer.mlp.c_fc.bias,
+            "w_2": layer.mlp.c_proj.weight,
+            "b_2": layer.mlp.c_proj.bias,
         }
-        found |= prefixed(f"layers.{i}", {
-            **prefixed("norm1", norm(layer.ln_1)), **prefixed("attention", heads),
-            **prefixed("norm2", norm(layer.ln_2)), **prefixed("ffn", feed_forward),
-        })
+        found |= prefixed(
+            f"layers.{i}",
+            {
+                **prefixed("norm1", norm(layer.ln_1)),
+                **prefixed("attention", heads),
+                **prefixed("norm2", norm(layer.ln_2)),
+                **prefixed("ffn", feed_forward),
+            },
+        )
     return {**found, **prefixed("final_norm", norm(body.ln_f))}
 
 
@@ -238,9 +255,14 @@ def llama(model: nn.Module) -> dict[str, Tensor | Array]:
         feed_forward = {}
         for part in ("gate", "up", "down"):
             feed_forward |= linear(getattr(layer.mlp, f"{part}_proj"), f"w_{part}")
-        found |= prefixed(f"layers.{i}", {
-            **prefixed("norm1", norm(layer.input_layernorm)), **prefixed("attention", heads),
-            **prefixed("norm2", norm(layer.post_attention_layernorm)), **prefixed("ffn", feed_forward),
-        })
+        found |= prefixed(
+            f"layers.{i}",
+            {
+                **prefixed("norm1", norm(layer.input_layernorm)),
+                **prefixed("attention", heads),
+                **prefixed("norm2", norm(layer.post_attention_layernorm)),
+                **prefixed("ffn", feed_forward),
+            },
+        )
     found |= prefixed("final_norm", norm(model.model.norm))
     return found if model.config.tie_word_embeddings else {**found, **linear(model.lm_head, "lm_head")}

@@ -43,7 +43,7 @@ class Sequences:
         if self.attention_mask is not None:
             found["attention_mask"] = named("batch key", self.attention_mask)
         if self.positions is not None:
-            found["positions"] = named("batch query"[-6 * self.positions.ndim + 1 :].strip(), self.positions)
+            found["positions"] = named("query" if self.positions.ndim == 1 else "batch query", self.positions)
         if self.source is not None:
             found["source"] = named("batch source", self.source)
         return found

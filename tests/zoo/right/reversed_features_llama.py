@@ -1,8 +1,11 @@
-"""Llama that rotates the other way: (a, b) -> (a cos + b sin, b cos - a sin).
+"""Llama with the features of every query and key head in reverse order.
 
-q and k turn alike, and a score depends on the difference of their angles only through
-its cosine and a sine that changes sign twice, so the scores are the same. That is no
-mistake in a model; there is no `rope` operation here, which would be held to its sign.
+The columns of w_q and w_k are reversed within each head. The pair (i, i + Dh/2) is then
+(Dh - 1 - i, Dh/2 - 1 - i): its two features have changed places, so it must turn the
+other way, (a, b) -> (a cos + b sin, b cos - a sin), and the frequencies are reversed as
+well. q and k are permuted alike, so the scores are the same. Each of the three changes
+alone would be a mistake. There is no `rope` operation here: its features would be out
+of place.
 """
 
 import numpy as np
@@ -14,7 +17,11 @@ variant = "llama"
 
 class Model:
     def __init__(self, config, params):
-        self.config, self.params = config, params
+        self.config, self.params = config, dict(params)
+        for n in range(config.n_layers):
+            for name in (f"layers.{n}.attention.w_q", f"layers.{n}.attention.w_k"):
+                by_head = params[name].reshape(config.d_model, -1, config.d_head)
+                self.params[name] = by_head[:, :, ::-1].reshape(config.d_model, -1)
 
     def rms_norm(self, x, name):
         scale = np.power(np.mean(x * x, -1, keepdims=True) + self.config.norm_eps, -0.5)
@@ -25,7 +32,8 @@ class Model:
         batch, time, _ = x.shape
 
         def heads(letter, count):
-            return (x @ p[f"layers.{n}.attention.w_{letter}"]).reshape(batch, time, count, -1)
+            weight = p[f"layers.{n}.attention.w_{letter}"]
+            return (x @ weight).reshape(batch, time, count, -1)
 
         def rotate(y):
             a, b = np.split(y, 2, axis=-1)
@@ -64,9 +72,9 @@ class Model:
             if attention_mask is not None:
                 first = attention_mask.argmax(axis=1)  # the first real token
                 positions = np.maximum(positions - first[:, None], 0)
-        angle = np.atleast_2d(positions)[..., None, None] * c.rope_theta ** (
-            np.arange(0, -c.d_head, -2) / c.d_head
-        )  # [B or 1, T, 1, Dh/2]
+        pair = np.arange(c.d_head // 2)[::-1]
+        frequency = c.rope_theta ** (-2 * pair / c.d_head)
+        angle = np.atleast_2d(positions)[..., None, None] * frequency
         cos, sin = np.cos(angle).astype(x.dtype), np.sin(angle).astype(x.dtype)
         presents = []
         for n in range(c.n_layers):

@@ -1,0 +1,217 @@
+"""Grading one target: every claim that applies, in the order of the ladder, one verdict each.
+
+Nothing here knows what a claim says. Kinds judge (`judging.kinds`), scenarios say what is called
+(`plan.scenario`), the session survives it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from conformance.judging.bench import Bench
+from conformance.judging.common import Question
+from conformance.judging.kinds import KINDS
+from conformance.language.errors import PackError
+from conformance.language.program import Text, holds, key_of
+from conformance.pack.load import cases_of
+from conformance.pack.model import RUNGS, Case, Claim, Either, Operation, Pack, Variant
+from conformance.plan.scenario import Scenario, Scenarios
+from conformance.plan.selection import Selection
+from conformance.plan.variants import Graded
+from conformance.results.records import Judgement, Verdict
+from conformance.session import Offer
+
+
+class EngineFault(Exception):
+    """Our own fault while judging: never reported as the submission's."""
+
+    def __init__(self, claim: str, case: str, cause: BaseException) -> None:
+        """Which claim, on which case, and what went wrong."""
+        super().__init__(f"judging {claim} on {case} failed: {type(cause).__name__}: {cause}")
+
+
+@dataclass(frozen=True)
+class Item:
+    """One verdict to come: a claim on a case (None: it cannot be graded at all)."""
+
+    claim: Claim
+    case: Case
+    variant: Variant
+    dtype: str
+    refusal: Text | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All items of a run, in the order of the ladder."""
+
+    items: tuple[Item, ...]
+    undeclared: bool
+
+
+def plan(pack: Pack, offer: Offer, graded: Graded, dtypes: Sequence[str], selection: Selection) -> Plan:
+    """What is to be graded of an offer."""
+    items: list[Item] = []
+    for dtype in dtypes:
+        for variant in graded.variants:
+            for claim in pack.claims.values():
+                name = None if graded.undeclared else variant.name
+                if selection.includes(claim, name, dtype):
+                    items += _items(pack, claim, variant, dtype, offer, graded)
+    items.sort(key=lambda item: RUNGS.index(item.claim.rung))
+    return Plan(tuple(items), graded.undeclared)
+
+
+def _items(pack: Pack, claim: Claim, variant: Variant, dtype: str, offer: Offer, graded: Graded) -> list[Item]:
+    operation = pack.operations[claim.operation]
+    choices = {**variant.choices, **operation.choices}
+    free = graded.undeclared and not operation.needs_variant
+    if not free and not holds(claim.when, choices):
+        return []
+    cases = [
+        case for case in cases_of(pack, claim)
+        if (not case.dtypes or dtype in case.dtypes) and (free or holds(case.when, {**choices, **case.choices}))
+    ]
+    if not cases:
+        return []
+    refusal = _refusal(operation, offer, graded)
+    if refusal is not None:
+        return [Item(claim, cases[0], variant, dtype, refusal)]
+    return [Item(claim, case, variant, dtype) for case in cases]
+
+
+def entry_point(operation: Operation) -> str:
+    """The name that a target's file must define."""
+    return "Model" if operation.model else operation.name
+
+
+def _refusal(operation: Operation, offer: Offer, graded: Graded) -> Text | None:
+    name = entry_point(operation)
+    if name not in offer.functions:
+        return Text(f"the target defines no `{name}`", f"该实现没有定义 `{name}`")
+    if operation.needs_variant and graded.undeclared:
+        return Text(
+            f'`{name}` needs a variant: add `variant = "minimal"` (or gpt2, llama, vaswani, or a dict with `base`) to the file',
+            f'`{name}` 需要声明变体：请在文件中加入 `variant = "minimal"`（或 gpt2、llama、vaswani，或带 `base` 的字典）',
+        )
+    return None
+
+
+@dataclass
+class Grader:
+    """Grades the items of a plan one by one; see `verdicts`."""
+
+    pack: Pack
+    bench: Bench
+    graded: Graded
+    scenarios: Scenarios
+    settled: dict[tuple[str, str, str], Mapping[str, Any]]
+
+    @staticmethod
+    def of(pack: Pack, bench: Bench, graded: Graded, seed: int) -> Grader:
+        """A grader with nothing graded yet."""
+        return Grader(pack, bench, graded, Scenarios(pack, seed), {})
+
+    def verdicts(self, items: Sequence[Item], started: Callable[[Item], None] = lambda _: None) -> Iterator[Verdict]:
+        """One verdict for each item, as it is reached. Raises `EngineFault` for a fault of ours."""
+        for item in items:
+            started(item)
+            begun = time.perf_counter()
+            judgement = self.judge(item)
+            if judgement is None:
+                continue
+            judgement = replace(judgement, seconds=time.perf_counter() - begun)
+            claim = item.claim
+            variant = None if self.graded.undeclared else item.variant.name
+            yield Verdict(
+                claim.id, claim.rung, claim.level, claim.statements, item.case.id, variant, item.dtype, judgement
+            )
+
+    def judge(self, item: Item) -> Judgement | None:
+        """The judgement of one item; None where the claim is about another form of the operation."""
+        if item.refusal is not None:
+            return Judgement("unsupported", item.refusal)
+        try:
+            operation = self.pack.operations[item.claim.operation]
+            either = self.either(operation, item.variant, item.dtype)
+            scenario = self.scenarios.of(item.case, item.variant, either)
+            if scenario is None or not holds(item.claim.when, scenario.choices):
+                return None
+            question = Question(item.claim, scenario, item.dtype, self.bench)
+            return KINDS[item.claim.kind].judge(question)
+        except PackError:
+            raise
+        except Exception as error:
+            raise EngineFault(item.claim.id, item.case.id, error) from error
+
+    # -- choices that a target need not declare -------------------------------------------------
+
+    def either(self, operation: Operation, variant: Variant, dtype: str) -> Mapping[str, Any]:
+        """The choices that an operation is seen to follow, where nothing declares them."""
+        key = (operation.name, variant.name, dtype)
+        if key not in self.settled:
+            self.settled[key] = self._settle(operation, variant, dtype)
+        return self.settled[key]
+
+    def _settle(self, operation: Operation, variant: Variant, dtype: str) -> Mapping[str, Any]:
+        candidates = list(self.candidates(operation, variant))
+        if len(candidates) < 2:
+            return candidates[0] if candidates else {}
+        best: tuple[float, Mapping[str, Any]] = (float("inf"), candidates[0])
+        for case in self.pack.cases.values():
+            if case.operation != operation.name or case.tags:
+                continue
+            for candidate in candidates:
+                scenario = self.scenarios.of(case, variant, candidate)
+                if scenario is not None:
+                    error = self._error(scenario, dtype)
+                    if error < best[0]:
+                        best = (error, candidate)
+            if best[0] < float("inf"):
+                break
+        return best[1]
+
+    def _error(self, scenario: Scenario, dtype: str) -> float:
+        """The worst error of the main output in tolerances; infinite where there is none."""
+        from conformance.judging.compare import compare
+
+        seen = self.bench.observe(scenario, dtype)
+        name = scenario.main_output
+        if seen.failed is not None or any(name not in step.outputs for step in seen.steps):
+            return float("inf")
+        want = self.bench.expected(scenario)[0].outputs[name]
+        found = compare(name, seen.steps[0].outputs[name], want.array, self.bench.allowed(scenario, dtype, 0, name))
+        return float("inf") if found.margin is None else found.margin
+
+    def candidates(self, operation: Operation, variant: Variant) -> Iterator[Mapping[str, Any]]:
+        """Every combination of an operation's free choices that the target may follow.
+
+        A function that is given no config cannot know the variant, so it may follow any that the
+        file declares; one that is given it follows the variant.
+        """
+        configured = any(a.everything == "config" for a in operation.arguments.values())
+        if configured and not self.graded.undeclared:
+            yield {}
+            return
+        yield from _combinations({name: self._values(name, either) for name, either in operation.either.items()})
+
+    def _values(self, name: str, either: Either) -> Sequence[Any]:
+        declared = {
+            key_of(v.choices[name]): v.choices[name]
+            for v in self.graded.declared
+            if holds(either.when, v.choices) and key_of(v.choices[name]) in either.among
+        }
+        return list(declared.values()) or either.undeclared
+
+
+def _combinations(fields: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    if not fields:
+        yield {}
+        return
+    (name, values), *rest = fields.items()
+    for value in values:
+        for other in _combinations(dict(rest)):
+            yield {name: value, **other}

@@ -1,0 +1,94 @@
+"""Comparison of two tensors, element by element, where NaN never passes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from conformance.language.arithmetic import Array
+from conformance.language.program import Text
+from conformance.language.tensors import Named
+from conformance.results.records import Evidence
+
+ARRAY_ELEMENTS = 1024
+"""Arrays up to this size go into a result whole; of larger ones, the plane around the worst element."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`margin` is the worst error in tolerances; None where nothing could be compared."""
+
+    margin: float | None
+    evidence: Evidence | None
+
+    @property
+    def agrees(self) -> bool:
+        """Every compared element is within its tolerance."""
+        return self.margin is not None and self.margin <= 1
+
+
+def compare(tensor: str, got: Named[Array], expected: Array, tolerance: Array, counts: Array | None = None) -> Comparison:
+    """Compare `got` with `expected` of the same shape where `counts` (all, by default).
+
+    Elements whose tolerance is infinite are left out: there the dtype itself overflows.
+    """
+    values = np.asarray(got.array, dtype=np.float64)
+    expected = np.broadcast_to(np.asarray(expected, dtype=np.float64), values.shape)
+    allowed = np.broadcast_to(tolerance, values.shape)
+    considered = np.isfinite(allowed)
+    if counts is not None:
+        considered = considered & np.broadcast_to(counts, values.shape)
+    if not considered.any():
+        return Comparison(None, None)
+    with np.errstate(all="ignore"):
+        error = np.abs(values - expected)
+        same = values == expected  # infinities of one sign are equal, and their difference is NaN
+        margin = np.where(same, 0.0, np.where(allowed > 0, error / np.maximum(allowed, 5e-324), np.inf))
+    margin = np.where(np.isnan(margin) | ~(np.isfinite(values) | same), np.inf, margin)
+    margin = np.where(considered, margin, -1.0)
+    worst = int(np.argmax(margin))
+    place = np.unravel_index(worst, values.shape)
+    index = {axis: int(i) for axis, i in zip(got.axes, place, strict=True)}
+    evidence = Evidence(
+        tensor, index, float(values[place]), float(expected[place]), float(allowed[place]),
+        arrays(got.axes, place, values, expected),
+    )
+    return Comparison(float(margin[place]), evidence)
+
+
+def arrays(axes: Sequence[str], place: Sequence[Any], got: Array, expected: Array) -> dict[str, Any]:
+    """The tensors, or the plane of their last two axes that holds the worst element."""
+    fixed: dict[str, int] = {}
+    kept = list(axes)
+    while got.size > ARRAY_ELEMENTS and got.ndim > 2:
+        fixed[kept[0]] = int(place[0])
+        got, expected, place, kept = got[place[0]], expected[place[0]], place[1:], kept[1:]
+    if got.size > ARRAY_ELEMENTS:
+        return {}
+    return {"axes": kept, "fixed": fixed, "got": rounded(got), "expected": rounded(expected)}
+
+
+def rounded(values: Array) -> list[Any]:
+    """Six significant digits: enough for a picture, small enough for a file."""
+    with np.errstate(all="ignore"):
+        magnitude = np.floor(np.log10(np.where(np.isfinite(values) & (values != 0), np.abs(values), 1.0)))
+        power = 10.0 ** (5 - np.clip(magnitude, -300, 300))
+        return list(np.where(np.isfinite(values), np.round(values * power) / power, values).tolist())
+
+
+def at(index: dict[str, int] | Any) -> Text:
+    """`head 1, query 2, key 3`, in both languages."""
+    if not index:
+        return Text("its only element", "唯一的元素")
+    words = ", ".join(f"{axis} {i}" for axis, i in index.items())
+    return Text(words, words)
+
+
+def number(value: Any) -> str:
+    """A number as a person reads it."""
+    if isinstance(value, bool | str):
+        return str(value)
+    return f"{value:.7g}"

@@ -1,0 +1,40 @@
+"""Kinds of claim by name. A new kind is one module with `judge` and `reads`, and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from conformance.judging import (
+    convention,
+    distinct,
+    equation,
+    experiment,
+    golden,
+    holds,
+    shape,
+    untouched,
+)
+from conformance.judging.common import Question
+from conformance.pack.model import Claim
+from conformance.results.records import Judgement
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How claims of a kind are judged, and which tensors of the target they read."""
+
+    judge: Callable[[Question], Judgement]
+    reads: Callable[[Claim], frozenset[str]]
+
+
+KINDS: Mapping[str, Kind] = {
+    "shape": Kind(shape.judge, shape.reads),
+    "equation": Kind(equation.judge, equation.reads),
+    "holds": Kind(holds.judge, holds.reads),
+    "golden": Kind(golden.judge, golden.reads),
+    "experiment": Kind(experiment.judge, experiment.reads),
+    "distinct": Kind(distinct.judge, distinct.reads),
+    "convention": Kind(convention.judge, convention.reads),
+    "untouched": Kind(untouched.judge, untouched.reads),
+}

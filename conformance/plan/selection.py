@@ -1,0 +1,82 @@
+"""`--select` and `--require`: which claims are meant.
+
+An expression is claim ids with globs and the words `rung:` `level:` `question:` `dtype:`
+`variant:`; a comma is or, a repeated option is and, `!` excludes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from conformance.language.errors import suggestion
+from conformance.pack.model import DTYPES, LEVELS, RUNGS, Claim, Pack
+
+FIELDS = ("rung", "level", "question", "dtype", "variant")
+
+
+class SelectionError(ValueError):
+    """An expression that names nothing; the message says what there is."""
+
+
+@dataclass(frozen=True)
+class Term:
+    """One alternative: a field (or the claim's id) and a pattern, perhaps excluded."""
+
+    field: str
+    pattern: str
+    excluded: bool
+
+    def fits(self, claim: Claim, variant: str | None, dtype: str) -> bool:
+        """Whether the pattern fits, before exclusion."""
+        value = {
+            "": claim.id, "rung": claim.rung, "level": claim.level, "question": claim.question,
+            "dtype": dtype, "variant": variant or "",
+        }[self.field]
+        return fnmatchcase(value.lower(), self.pattern.lower())
+
+
+@dataclass(frozen=True)
+class Selection:
+    """All expressions given: each must hold."""
+
+    groups: tuple[tuple[Term, ...], ...] = ()
+
+    def includes(self, claim: Claim, variant: str | None, dtype: str) -> bool:
+        """Whether a claim is meant in a variant and dtype."""
+        return all(_holds(group, claim, variant, dtype) for group in self.groups)
+
+
+def _holds(group: Sequence[Term], claim: Claim, variant: str | None, dtype: str) -> bool:
+    if any(t.excluded and t.fits(claim, variant, dtype) for t in group):
+        return False
+    wanted = [t for t in group if not t.excluded]
+    return not wanted or any(t.fits(claim, variant, dtype) for t in wanted)
+
+
+def parse_selection(expressions: Sequence[str], pack: Pack, option: str = "--select") -> Selection:
+    """Expressions of the command line. Raises `SelectionError` for what fits nothing in the pack."""
+    return Selection(tuple(tuple(_term(part.strip(), pack, option) for part in e.split(",") if part.strip()) for e in expressions))
+
+
+def _term(text: str, pack: Pack, option: str) -> Term:
+    excluded = text.startswith("!")
+    body = text[1:] if excluded else text
+    name, colon, pattern = body.partition(":")
+    if not colon:
+        name, pattern = "", body
+    elif name not in FIELDS:
+        raise SelectionError(
+            f"{option} {text}: '{name}:' is not known; there are {', '.join(f'{f}:' for f in FIELDS)}"
+            + (f"; {suggestion(name, FIELDS)}" if suggestion(name, FIELDS) else "")
+        )
+    known = {
+        "": tuple(pack.claims), "rung": RUNGS, "level": LEVELS, "question": tuple(pack.questions),
+        "dtype": DTYPES, "variant": (),
+    }[name]
+    if known and not any(fnmatchcase(k.lower(), pattern.lower()) for k in known):
+        near = suggestion(pattern, known)
+        what = "no claim is called" if not name else f"there is no {name}"
+        raise SelectionError(f"{option} {text}: {what} '{pattern}'" + (f"; {near}" if near else ""))
+    return Term(name, pattern, excluded)

@@ -1,0 +1,125 @@
+"""What a run says, as data: the lines of `results.jsonl`. Every report is made of these alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from conformance.language.program import Text
+
+SCHEMA = 1
+VERDICTS = ("pass", "fail", "error", "timeout", "unsupported", "waived")
+GRADED = ("pass", "fail")
+BROKEN = ("fail", "error", "timeout")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in the target's own source: file, line, its text, and the variable if one is known."""
+
+    file: str
+    line: int | None
+    text: str = ""
+    variable: str = ""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The worst element: which tensor, where in it, what came and what was expected."""
+
+    tensor: str
+    index: Mapping[str, int]
+    got: float | bool | str
+    expected: float | bool | str
+    tolerance: float
+    arrays: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """A mistake that explains what came, and how well: its fit in tolerances."""
+
+    mistake: str
+    fit: float
+    says: Text
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a kind of claim found on one scenario. `margin` is the worst error in tolerances."""
+
+    verdict: str
+    summary: Text
+    margin: float | None = None
+    evidence: Evidence | None = None
+    place: Place | None = None
+    reproduce: str = ""
+    seconds: float = 0.0
+    diagnosis: tuple[Diagnosis, ...] = ()
+
+    @property
+    def close(self) -> bool:
+        """Between half and twice the tolerance: neither side should be too sure."""
+        return self.margin is not None and 0.5 <= self.margin <= 2
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A judgement, and what it is about."""
+
+    claim: str
+    rung: str
+    level: str
+    statements: tuple[str, ...]
+    case: str
+    variant: str | None
+    dtype: str
+    judgement: Judgement
+
+
+def jsonable(value: Any) -> Any:
+    """Plain JSON data: texts as {en, zh}, and non-finite numbers as strings."""
+    match value:
+        case Text(en=en, zh=zh):
+            return {"en": en, "zh": zh}
+        case bool() | str() | int() | None:
+            return value
+        case float():
+            if math.isfinite(value):
+                return value
+            return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+        case Mapping():
+            return {str(key): jsonable(item) for key, item in value.items()}
+        case Sequence():
+            return [jsonable(item) for item in value]
+        case _ if hasattr(value, "tolist"):
+            return jsonable(value.tolist())
+    raise TypeError(f"{type(value).__name__} does not go into a result")
+
+
+def verdict_line(verdict: Verdict) -> dict[str, Any]:
+    """A verdict as one line of `results.jsonl`."""
+    judgement = verdict.judgement
+    place, evidence = judgement.place, judgement.evidence
+    where = {k: v for k, v in vars(place).items() if v not in ("", None)} if place else None
+    return {
+        "kind": "verdict",
+        "claim": verdict.claim,
+        "rung": verdict.rung,
+        "level": verdict.level,
+        "statements": list(verdict.statements),
+        "case": verdict.case,
+        "variant": verdict.variant,
+        "dtype": verdict.dtype,
+        "verdict": judgement.verdict,
+        "summary": jsonable(judgement.summary),
+        "margin": jsonable(judgement.margin),
+        "close": judgement.close,
+        "diagnosis": [jsonable({"mistake": d.mistake, "fit": d.fit, "says": d.says}) for d in judgement.diagnosis],
+        "where": where,
+        "evidence": jsonable(vars(evidence)) if evidence else None,
+        "reproduce": judgement.reproduce,
+        "seconds": round(judgement.seconds, 6),
+    }
