@@ -17,7 +17,7 @@ from conformance.language.built_in import BUILT_IN
 from conformance.language.errors import Location, PackError, suggestion
 from conformance.language.expression import BINARY, COMPARE, UNARY, Expression, parse
 from conformance.language.names import STATELESS, Names, Value
-from conformance.language.program import Choices, Equation, Function, Parameter, Program, holds
+from conformance.language.program import Choices, Equation, Function, Parameter, Program, Remembered, holds
 from conformance.language.sizes import Dimension, Size
 from conformance.language.tensors import AxisError, Named, Operations
 
@@ -109,16 +109,18 @@ class Scope(Names[A]):
             if holds(parameter.when, reading.choices):
                 reading.declared[self.params + name] = parameter
         for name, remembered in function.remember.items():
-            value = self.recalled(name)
-            if value is None and remembered.first is not None:
-                value = self.evaluate(remembered.first)
-            self.bind(name, value)
+            self.bind(name, self.recall(name, remembered))
         for name in function.given:
             if name in inputs:
                 self.bind(name, self.seen(name, inputs[name]))
         for name, given in function.given.items():
             if name not in inputs and given.otherwise is not None:
-                self.bind(name, self.evaluate(given.otherwise))
+                self.bind(name, self.seen(name, self.evaluate(given.otherwise)))
+
+    def recall(self, name: str, remembered: Remembered) -> Value:
+        """What the last call at this site has remembered, else the first value, or None."""
+        kept = None if self.site == STATELESS else self.reading.state.get(f"{self.site}:{name}")
+        return self.evaluate(remembered.first) if kept is None and remembered.first is not None else kept
 
     def bind_equation(self, equation: Equation) -> None:
         """Evaluate an equation and give its name to the result, where the variant has it."""
@@ -147,10 +149,6 @@ class Scope(Names[A]):
         if value is None:
             raise PackError(f"{self.function.name} has no result in this variant", equation.at)
         return self.tensor(value)
-
-    def recalled(self, name: str) -> Value:
-        """What the last call at this site has remembered, or None."""
-        return None if self.site == STATELESS else self.reading.state.get(f"{self.site}:{name}")
 
     def remember(self) -> None:
         """Keep the function's state for the next call at this site."""

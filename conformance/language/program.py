@@ -37,11 +37,16 @@ class Equation:
     at_least_float32: bool = False
     at: Location = NOWHERE
 
+    def alternative(self, choices: Choices) -> str:
+        """The key of the alternative in force, which need not exist."""
+        if not self.by:
+            return ""
+        key = key_of(choices.get(self.by))
+        return key if key in self.alternatives else OTHERWISE
+
     def pick(self, choices: Choices) -> Expression | None:
         """The expression in force, or None where the tensor does not exist in this variant."""
-        if not self.by:
-            return self.alternatives[""]
-        return self.alternatives.get(key_of(choices.get(self.by)), self.alternatives.get(OTHERWISE))
+        return self.alternatives.get(self.alternative(choices))
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ class Size:
             )
             if exact or len(self.terms) == 1:
                 return _simplest(quotient)
-        return Size.symbol(f"({self} // {divisor})")
+        return Size.symbol(f"({_whole(self)} // {_whole(divisor)})")
 
     def __rfloordiv__(self, other: Dimension) -> Dimension:
         """An integer divided by a symbol."""
@@ -89,7 +89,7 @@ class Size:
 
     def __mod__(self, other: Dimension) -> Dimension:
         """Remainder; a name of its own, since sizes are not known to divide."""
-        return Size.symbol(f"({self} % {Size.of(other)})")
+        return Size.symbol(f"({_whole(self)} % {_whole(Size.of(other))})")
 
     def __rmod__(self, other: Dimension) -> Dimension:
         """Remainder, the other way round."""
@@ -104,6 +104,11 @@ class Size:
 
 
 Dimension = int | Size
+
+
+def _whole(size: Size) -> str:
+    """A sum in parentheses."""
+    return f"({size})" if len(size.terms) > 1 else str(size)
 
 
 def _times(left: Monomial, right: Monomial, power: int) -> Monomial:

@@ -22,6 +22,7 @@ class Writer:
     def __init__(self, folder: Path) -> None:
         """Creates the folder and an empty file. Raises `StoreError`."""
         self.path = folder / FILE
+        self._written: set[str] = set()
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._file: TextIO = self.path.open("w", encoding="utf-8")
@@ -39,6 +40,27 @@ class Writer:
             raise StoreError(
                 f"{self.path} cannot be written any further: {error.strerror}; what was graded so far is in it"
             ) from None
+
+    @property
+    def arrays(self) -> Path:
+        """The folder of array files that reproduce failures."""
+        return self.path.parent / "reproduce"
+
+    def write_arrays(self, name: str, arrays: Mapping[str, Any]) -> bool:
+        """One `.npz` file under `arrays`, unless it is there from this run; whether it is new."""
+        import numpy as np
+
+        if name in self._written:
+            return False
+        self._written.add(name)
+        try:
+            self.arrays.mkdir(exist_ok=True)
+            np.savez(self.arrays / name, **arrays)
+        except OSError as error:
+            raise StoreError(
+                f"{self.arrays / name} cannot be written: {error.strerror}; what was graded so far is in {self.path}"
+            ) from None
+        return True
 
     def close(self) -> None:
         """Close the file; a full disk at this point is of no further interest."""

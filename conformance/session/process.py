@@ -207,11 +207,6 @@ class WorkerProcess:
             return "closed the connection to the runner"
         return ended_how(status)
 
-    @property
-    def status(self) -> int | None:
-        """Exit status, negative for a signal; None while it runs."""
-        return self._process.returncode
-
 
 class EngineFault(Exception):
     """The worker's own code failed; the text is its traceback."""

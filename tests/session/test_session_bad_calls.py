@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 import time
 
 import numpy as np
@@ -353,6 +354,17 @@ def test_children_of_a_submission_end_with_it(submit):
     os.kill(pid, 0)
     session.close()
     assert ended(pid)
+
+
+def test_a_worker_ends_when_the_runner_is_gone(tmp_path):
+    (tmp_path / "adapter.py").write_text("import os\nprint(os.getpid())")
+    runner = (
+        "import os, pathlib\nfrom conformance.session import Session\n"
+        f"session = Session(pathlib.Path({str(tmp_path / 'adapter.py')!r}), names=[])\n"
+        "print(session.open().printed, flush=True)\nos._exit(0)"
+    )
+    done = subprocess.run([sys.executable, "-c", runner], capture_output=True, text=True, check=True)
+    assert ended(int(done.stdout))
 
 
 def ended(pid: int) -> bool:

@@ -22,5 +22,6 @@ def attention(q, k, v, mask=None, is_causal=False):
 
 
 def softmax(x, axis):
+    x = x - x.max(axis=axis, keepdims=True)
     log_total = np.logaddexp.reduce(x, axis=axis, keepdims=True)
     return np.exp(x - log_total)

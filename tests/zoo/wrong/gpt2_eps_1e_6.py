@@ -6,7 +6,7 @@ framework = "numpy"
 variant = "gpt2"
 
 
-def layer_norm(x, scale, offset):
+def scaled_norm(x, scale, offset):
     mean = x.mean(-1, keepdims=True)
     var = x.var(-1, keepdims=True)
     return scale * (x - mean) / np.sqrt(var + 1e-6) + offset  # WRONG
@@ -42,7 +42,7 @@ class Model:
         kept = []
         for i in range(cfg.n_layers):
             n = f"layers.{i}."
-            h = layer_norm(x, at(n + "norm1.weight"), at(n + "norm1.bias"))
+            h = scaled_norm(x, at(n + "norm1.weight"), at(n + "norm1.bias"))
             q, k, v = (
                 dense(h, at(f"{n}attention.w_{c}"), at(f"{n}attention.b_{c}")).reshape(
                     *h.shape[:2], cfg.n_heads, -1
@@ -55,8 +55,8 @@ class Model:
             kept.append((k, v))
             z = attend(q, k, v, keep).reshape(*h.shape[:2], -1)
             x = x + dense(z, at(n + "attention.w_o"), at(n + "attention.b_o"))
-            h = layer_norm(x, at(n + "norm2.weight"), at(n + "norm2.bias"))
+            h = scaled_norm(x, at(n + "norm2.weight"), at(n + "norm2.bias"))
             h = dense(h, at(n + "ffn.w_1"), at(n + "ffn.b_1"))
             h = h * 0.5 * (1 + np.tanh(0.79788456 * h + 0.79788456 * 0.044715 * h * h * h))
             x = x + dense(h, at(n + "ffn.w_2"), at(n + "ffn.b_2"))
-        return layer_norm(x, at("final_norm.weight"), at("final_norm.bias")) @ at("embed").T, kept
+        return scaled_norm(x, at("final_norm.weight"), at("final_norm.bias")) @ at("embed").T, kept

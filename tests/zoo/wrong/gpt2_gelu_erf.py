@@ -26,7 +26,7 @@ class Model:
 
     def forward(self, tokens, attention_mask=None, positions=None, cache=None):
         wte, wpe = self.params["embed"], self.params["position_embed"]
-        past = 0 if cache is None else cache[0].shape[3]
+        past = 0 if cache is None else cache[0][0].shape[2]
         if positions is None and attention_mask is not None:
             positions = np.maximum(np.cumsum(attention_mask, axis=1) - 1, 0)[:, past:]
         elif positions is None:
@@ -50,12 +50,13 @@ class Model:
         h = layer_norm(x, w["norm1.weight"], w["norm1.bias"], cfg.norm_eps)
         q, k, v = (h @ w["attention.w_" + c] + w["attention.b_" + c] for c in "qkv")
         q, k, v = (a.reshape(*a.shape[:2], cfg.n_heads, -1).transpose(0, 2, 1, 3) for a in (q, k, v))
-        kv = np.stack([k, v]) if past is None else np.concatenate([past, np.stack([k, v])], axis=3)
-        att = q @ kv[0].swapaxes(2, 3) / math.sqrt(cfg.d_head)
+        if past is not None:
+            k, v = np.concatenate([past[0], k], axis=2), np.concatenate([past[1], v], axis=2)
+        att = q @ k.swapaxes(2, 3) / math.sqrt(cfg.d_head)
         att = np.where(allowed, att, np.finfo(att.dtype).min)
         att = np.exp(att - att.max(-1, keepdims=True))
-        y = (att / att.sum(-1, keepdims=True)) @ kv[1]
+        y = (att / att.sum(-1, keepdims=True)) @ v
         y = y.transpose(0, 2, 1, 3).reshape(*x.shape[:2], -1)
         x = x + y @ w["attention.w_o"] + w["attention.b_o"]
         h = layer_norm(x, w["norm2.weight"], w["norm2.bias"], cfg.norm_eps)
-        return x + gelu(h @ w["ffn.w_1"] + w["ffn.b_1"]) @ w["ffn.w_2"] + w["ffn.b_2"], kv
+        return x + gelu(h @ w["ffn.w_1"] + w["ffn.b_1"]) @ w["ffn.w_2"] + w["ffn.b_2"], (k, v)

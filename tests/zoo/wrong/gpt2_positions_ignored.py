@@ -28,7 +28,7 @@ class Model:
 
     def forward(self, tokens, attention_mask=None, positions=None, cache=None):
         cfg, params = self.config, self.params
-        past = 0 if cache is None else cache.shape[4]
+        past = 0 if cache is None else cache[0].shape[2]
         positions = self.count(tokens, attention_mask, past)  # WRONG
         x = params["embed"][tokens] + params["position_embed"][positions]
         size = tokens.shape[1]
@@ -44,15 +44,15 @@ class Model:
                 .swapaxes(1, 2)
                 for c in "qkv"
             )
-            kv = np.stack((k, v))
             if cache is not None:
-                kv = np.concatenate((cache[n], kv), axis=3)
-            grown.append(kv)
-            s = np.where(allowed, q @ kv[0].swapaxes(2, 3) * cfg.d_head**-0.5, -1e30)
+                k = np.concatenate((cache[2 * n], k), axis=2)
+                v = np.concatenate((cache[2 * n + 1], v), axis=2)
+            grown.extend((k, v))
+            s = np.where(allowed, q @ k.swapaxes(2, 3) * cfg.d_head**-0.5, -1e30)
             p = np.exp(s - s.max(-1, keepdims=True))
-            z = p / p.sum(-1, keepdims=True) @ kv[1]
+            z = p / p.sum(-1, keepdims=True) @ v
             x = x + project(z.swapaxes(1, 2).reshape(*tokens.shape, -1), params, f"layers.{n}.attention.*_o")
             f = project(normed(x, params, f"layers.{n}.norm2", cfg.norm_eps), params, f"layers.{n}.ffn.*_1")
             f = f / (1 + np.exp(-2 * np.sqrt(2 / np.pi) * (f + 0.044715 * f**3)))
             x = x + project(f, params, f"layers.{n}.ffn.*_2")
-        return normed(x, params, "final_norm", cfg.norm_eps) @ params["embed"].T, np.stack(grown)
+        return normed(x, params, "final_norm", cfg.norm_eps) @ params["embed"].T, grown

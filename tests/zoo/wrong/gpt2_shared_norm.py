@@ -11,7 +11,7 @@ def normalise(x, gain, shift, eps):
     return gain * x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + eps) + shift
 
 
-def softmax(x):
+def distribution(x):
     x = np.exp(x - x.max(axis=-1, keepdims=True))
     return x / x.sum(axis=-1, keepdims=True)
 
@@ -45,7 +45,7 @@ class Model:
                 .swapaxes(1, 2)
                 for a in "qkv"
             )
-            weights = softmax(np.where(mask, q @ k.swapaxes(2, 3) / c.d_head**0.5, -1e30))
+            weights = distribution(np.where(mask, q @ k.swapaxes(2, 3) / c.d_head**0.5, -1e30))
             send("weights", weights)
             concat = (weights @ v).swapaxes(1, 2).reshape(b, t, -1)
             u = x + concat @ w["attention.w_o"] + w["attention.b_o"]

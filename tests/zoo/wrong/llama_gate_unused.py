@@ -20,7 +20,7 @@ def silu(z):
     return z / (1.0 + np.exp(-z))
 
 
-def attention(v, w, c, positions, blocked):
+def self_attend(v, w, c, positions, blocked):
     b, t, _ = v.shape
     half = c.d_head // 2
     spin = np.exp(1j * np.multiply.outer(positions, c.rope_theta ** (-np.arange(half) / half)))[..., None, :]
@@ -57,6 +57,6 @@ class Model:
         x = p["embed"][tokens]
         for n in range(c.n_layers):
             w = {k.removeprefix(f"layers.{n}."): a for k, a in p.items() if k.startswith(f"layers.{n}.")}
-            x = x + attention(rms(x, w["norm1.weight"], c.norm_eps), w, c, positions, blocked)
+            x = x + self_attend(rms(x, w["norm1.weight"], c.norm_eps), w, c, positions, blocked)
             x = x + feed_forward(rms(x, w["norm2.weight"], c.norm_eps), w)
         return rms(x, p["final_norm.weight"], c.norm_eps) @ p["lm_head"]

@@ -10,7 +10,7 @@ def rms(x, g, eps):
     return x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + eps) * g
 
 
-def rope(x, positions, theta):
+def spun(x, positions, theta):
     half = x.shape[-1] // 2
     phase = positions[:, None, :, None] * theta ** (-np.arange(half) / half)
     c, s = np.cos(phase), np.sin(phase)
@@ -18,7 +18,7 @@ def rope(x, positions, theta):
     return np.concatenate([a * c - b * s, a * s + b * c], -1).astype(x.dtype)
 
 
-def softmax(x):
+def normalised(x):
     e = np.exp(x - x.max(-1, keepdims=True))
     return e / e.sum(-1, keepdims=True)
 
@@ -51,15 +51,15 @@ class Model:
             tap(at + "k", k)
             keys = k if n == 0 else np.concatenate([cache[at][0], k], axis=2)
             values = v if n == 0 else np.concatenate([cache[at][1], v], axis=2)
-            keys = rope(keys, positions, cfg.rope_theta)  # WRONG
-            q = rope(q, positions[:, n:], cfg.rope_theta)
+            keys = spun(keys, positions, cfg.rope_theta)  # WRONG
+            q = spun(q, positions[:, n:], cfg.rope_theta)
             new[at] = keys, values
             tap(at + "q_rot", q)
             tap(at + "keys", keys)
             tap(at + "values", values)
             owner = np.repeat(np.arange(cfg.n_kv_heads), cfg.n_heads // cfg.n_kv_heads)
             s = q @ keys[:, owner].transpose(0, 1, 3, 2) / np.sqrt(cfg.d_head)
-            z = softmax(np.where(see, s, -1e30)) @ values[:, owner]
+            z = normalised(np.where(see, s, -1e30)) @ values[:, owner]
             x = x + z.transpose(0, 2, 1, 3).reshape(b, t, -1) @ par[at + "attention.w_o"]
             tap(at + "u", x)
             h = rms(x, par[at + "norm2.weight"], cfg.norm_eps)

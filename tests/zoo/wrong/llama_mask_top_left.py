@@ -10,7 +10,7 @@ def rms_norm(x, weight, eps):
     return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps) * weight
 
 
-def rope(x, positions, theta):
+def rotary(x, positions, theta):
     d = x.shape[-1] // 2
     freq = np.exp(np.log(theta) * -np.arange(d) / d)
     angle = np.einsum("bt,f->btf", positions, freq)[:, None]
@@ -47,10 +47,10 @@ class Model:
         for i in range(c.n_layers):
             w = {k[len(f"layers.{i}.") :]: v for k, v in self.params.items() if k.startswith(f"layers.{i}.")}
             h = rms_norm(x, w["norm1.weight"], c.norm_eps)
-            q = rope(
+            q = rotary(
                 (h @ w["attention.w_q"]).reshape(b, t, -1, c.d_head).swapaxes(1, 2), positions, c.rope_theta
             )
-            k = rope(
+            k = rotary(
                 (h @ w["attention.w_k"]).reshape(b, t, -1, c.d_head).swapaxes(1, 2), positions, c.rope_theta
             )
             v = (h @ w["attention.w_v"]).reshape(b, t, -1, c.d_value).swapaxes(1, 2)

@@ -17,7 +17,7 @@ def rope(x, positions, theta):
     return np.concatenate([z.real, z.imag], axis=-1).astype(x.dtype)
 
 
-def attention(q, k, v, visible):
+def grouped_attention(q, k, v, visible):
     b, _, t, d = q.shape
     q = q.reshape(b, k.shape[1], -1, t, d)
     s = np.einsum("bgrqd,bgkd->bgrqk", q, k) / d**0.5
@@ -56,7 +56,7 @@ class Model:
             keys = np.concatenate([cache[i][0], k_rot], axis=2) if i in cache else k_rot
             values = np.concatenate([cache[i][1], v], axis=2) if i in cache else v
             cache[i] = keys, values
-            x = x + attention(q_rot, keys, values, visible) @ w["attention.w_o"]
+            x = x + grouped_attention(q_rot, keys, values, visible) @ w["attention.w_o"]
             h = rms_norm(x, w["norm2.weight"], cfg.norm_eps)
             g = h @ w["ffn.w_gate"]
             x = x + (g / (1 + np.exp(-g)) * (h @ w["ffn.w_up"])) @ w["ffn.w_down"]

@@ -15,7 +15,7 @@ def rms_norm(x, weight, eps):
     return normed * weight
 
 
-def rope(x, positions, theta):
+def rotary(x, positions, theta):
     d = x.shape[-1]
     out = np.array(x)
     for i in range(d // 2):
@@ -34,8 +34,8 @@ class Model:
         c = self.config
         b, t, _ = x.shape
         h = rms_norm(x, w("norm1.weight"), c.norm_eps)
-        q = rope((h @ w("attention.w_q")).reshape(b, t, c.n_heads, -1), positions, c.rope_theta)
-        k = rope((h @ w("attention.w_k")).reshape(b, t, c.n_kv_heads, -1), positions, c.rope_theta)
+        q = rotary((h @ w("attention.w_q")).reshape(b, t, c.n_heads, -1), positions, c.rope_theta)
+        k = rotary((h @ w("attention.w_k")).reshape(b, t, c.n_kv_heads, -1), positions, c.rope_theta)
         v = (h @ w("attention.w_v")).reshape(b, t, c.n_kv_heads, -1)
         owner = np.arange(c.n_heads) // (c.n_heads // c.n_kv_heads)
         s = np.einsum("bqhd,bkhd->bhqk", q, k[:, :, owner]) / c.d_head**0.5

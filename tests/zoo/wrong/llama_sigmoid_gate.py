@@ -10,7 +10,7 @@ def sigmoid(x):
     return 0.5 * (np.tanh(0.5 * x) + 1)
 
 
-def rms_norm(x, params, name, eps):
+def rms(x, params, name, eps):
     return (
         x
         * params[name + ".weight"]
@@ -18,7 +18,7 @@ def rms_norm(x, params, name, eps):
     )
 
 
-def rope(x, positions, theta):
+def rotate_pairs(x, positions, theta):
     pairs = x.reshape(*x.shape[:-1], 2, -1)
     n = pairs.shape[-1]
     phase = positions[..., None, None] * np.power(theta, -np.arange(n) / n)
@@ -43,11 +43,11 @@ class Model:
         x, state = params["embed"][tokens], []
         for i in range(cfg.n_layers):
             L = f"layers.{i}."
-            h = rms_norm(x, params, L + "norm1", cfg.norm_eps)
-            q = rope(
+            h = rms(x, params, L + "norm1", cfg.norm_eps)
+            q = rotate_pairs(
                 (h @ params[L + "attention.w_q"]).reshape(B, T, -1, cfg.d_head), positions, cfg.rope_theta
             )
-            k = rope(
+            k = rotate_pairs(
                 (h @ params[L + "attention.w_k"]).reshape(B, T, -1, cfg.d_head), positions, cfg.rope_theta
             )
             v = (h @ params[L + "attention.w_v"]).reshape(B, T, -1, cfg.d_value)
@@ -60,7 +60,7 @@ class Model:
             p = np.exp(s - s.max(-1, keepdims=True))
             z = np.einsum("bhqk,bkhd->bqhd", p / p.sum(-1, keepdims=True), v).reshape(B, T, -1)
             x = x + z @ params[L + "attention.w_o"]
-            h = rms_norm(x, params, L + "norm2", cfg.norm_eps)
+            h = rms(x, params, L + "norm2", cfg.norm_eps)
             gate, up = h @ params[L + "ffn.w_gate"], h @ params[L + "ffn.w_up"]
             hidden = sigmoid(gate) * up  # WRONG
             tap(L + "u", x)
@@ -70,4 +70,4 @@ class Model:
             tap(L + "ffn_hidden", hidden)
             x = x + hidden @ params[L + "ffn.w_down"]
             tap(L + "y", x)
-        return rms_norm(x, params, "final_norm", cfg.norm_eps) @ params["lm_head"], state
+        return rms(x, params, "final_norm", cfg.norm_eps) @ params["lm_head"], state

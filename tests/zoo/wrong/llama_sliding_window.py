@@ -12,7 +12,7 @@ def rms(x, g, eps):
     return x / np.sqrt(np.square(x).mean(-1, keepdims=True) + eps) * g
 
 
-def rope(x, positions, theta):
+def rotate(x, positions, theta):
     n = x.shape[-1] // 2
     theta = np.asarray(theta, dtype=np.float64)
     angle = (positions[..., None] / theta ** (np.arange(n) / n))[..., None, :]
@@ -39,8 +39,8 @@ class Model:
         for i in range(c.n_layers):
             m = f"layers.{i}."
             h = rms(x, p[m + "norm1.weight"], c.norm_eps)
-            q = rope((h @ p[m + "attention.w_q"]).reshape(b, t, c.n_heads, -1), positions, c.rope_theta)
-            k = rope((h @ p[m + "attention.w_k"]).reshape(b, t, c.n_kv_heads, -1), positions, c.rope_theta)
+            q = rotate((h @ p[m + "attention.w_q"]).reshape(b, t, c.n_heads, -1), positions, c.rope_theta)
+            k = rotate((h @ p[m + "attention.w_k"]).reshape(b, t, c.n_kv_heads, -1), positions, c.rope_theta)
             v = (h @ p[m + "attention.w_v"]).reshape(b, t, c.n_kv_heads, -1)
             if cache is not None:
                 k = np.concatenate([cache["k"][i], k], axis=1)

@@ -6,7 +6,7 @@ framework = "numpy"
 variant = "minimal"
 
 
-def softmax(x):
+def shares(x):
     e = np.exp(x - np.max(x, axis=-1, keepdims=True))
     return e / np.sum(e, axis=-1, keepdims=True)
 
@@ -33,7 +33,7 @@ class Model:
         keys, values = k_all[:, :count], v_all[:, :count]
         scores = np.einsum("bqhd,bkhd->bhqk", q, keys) / self.cfg.d_head**0.5
         scores = np.where(allowed[:, None, :, :count], scores, -1e30)
-        z = np.einsum("bhqk,bkhd->bqhd", softmax(scores), values)
+        z = np.einsum("bhqk,bkhd->bqhd", shares(scores), values)
         return z.reshape(b, t, -1) @ self.w[prefix + "w_o"], (past + t, k_all, v_all)
 
     def forward(self, tokens, attention_mask=None, positions=None, cache=None):

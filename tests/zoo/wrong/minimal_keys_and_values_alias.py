@@ -14,11 +14,11 @@ class Cache:
 
     def write(self, layer, k, v):
         stop = self.length + k.shape[2]
-        self.keys[layer, :, :, self.length : stop] = k
-        self.values[layer, :, :, self.length : stop] = v
+        self.keys[layer, :, :, self.length : stop, : k.shape[3]] = k
+        self.values[layer, :, :, self.length : stop, : v.shape[3]] = v
         if self.length == 0:
             return k, v
-        return self.keys[layer, :, :, :stop], self.values[layer, :, :, :stop]
+        return self.keys[layer, :, :, :stop, : k.shape[3]], self.values[layer, :, :, :stop, : v.shape[3]]
 
 
 def norm(x, params, name, eps):
@@ -37,7 +37,7 @@ class Model:
         c, p = self.config, self.params
         B, T = tokens.shape
         if cache is None:
-            cache = Cache(c.n_layers, (B, c.n_heads, 1024, c.d_head))
+            cache = Cache(c.n_layers, (B, c.n_heads, 1024, max(c.d_head, c.d_value)))
         reach = cache.length + np.arange(T)
         x = p["embed"][tokens]
         for i in range(c.n_layers):

@@ -24,7 +24,7 @@ class Model:
     def forward(self, tokens, attention_mask=None, cache=None):
         T = tokens.shape[1]
         past = cache or [None] * self.n_layers
-        offset = 0 if cache is None else past[0].shape[3]
+        offset = 0 if cache is None else past[0][0].shape[2]
         allowed = np.tril(np.ones((T, offset + T), dtype=bool), offset)
         if attention_mask is not None:
             allowed = allowed & attention_mask[:, None, :]  # WRONG
@@ -32,9 +32,9 @@ class Model:
         for i in range(self.n_layers):
             h = self.norm(x, f"layers.{i}.norm1")
             q = self.split(h @ self.params[f"layers.{i}.attention.w_q"])
-            kv = np.stack([self.split(h @ self.params[f"layers.{i}.attention.w_{c}"]) for c in "kv"])
+            kv = [self.split(h @ self.params[f"layers.{i}.attention.w_{c}"]) for c in "kv"]
             if past[i] is not None:
-                kv = np.concatenate([past[i], kv], axis=3)
+                kv = [np.concatenate(both, axis=2) for both in zip(past[i], kv, strict=True)]
             present.append(kv)
             scores = q @ kv[0].swapaxes(-1, -2) / self.root
             scores = np.where(allowed, scores, np.finfo(scores.dtype).min)

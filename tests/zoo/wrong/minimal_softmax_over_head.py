@@ -6,12 +6,12 @@ framework = "numpy"
 variant = "minimal"
 
 
-def softmax(a, dim):
+def soft(a, dim):
     a = np.exp(a - a.max(axis=dim, keepdims=True))
     return a / a.sum(axis=dim, keepdims=True)
 
 
-def layer_norm(a, p, name, eps):
+def ln(a, p, name, eps):
     mean = np.mean(a, axis=-1, keepdims=True)
     var = np.mean((a - mean) ** 2, axis=-1, keepdims=True)
     return p[name + ".weight"] * (a - mean) / np.sqrt(var + eps) + p[name + ".bias"]
@@ -24,7 +24,7 @@ def self_attention(a, p, name, cfg, keep):
     v = (a @ p[name + ".w_v"]).reshape(b, t, cfg.n_heads, cfg.d_value).swapaxes(1, 2)
     logits = (q / cfg.d_head**0.5) @ k.swapaxes(2, 3)
     logits = np.where(keep, logits, np.finfo(logits.dtype).min)
-    probs = softmax(logits, 1)  # WRONG
+    probs = soft(logits, 1)  # WRONG
     return (probs @ v).swapaxes(1, 2).reshape(b, t, -1) @ p[name + ".w_o"]
 
 
@@ -41,9 +41,7 @@ class Model:
         a = p["embed"][tokens]
         for n in range(cfg.n_layers):
             here = f"layers.{n}"
-            a = a + self_attention(
-                layer_norm(a, p, here + ".norm1", cfg.norm_eps), p, here + ".attention", cfg, keep
-            )
-            inner = layer_norm(a, p, here + ".norm2", cfg.norm_eps) @ p[here + ".ffn.w_1"]
+            a = a + self_attention(ln(a, p, here + ".norm1", cfg.norm_eps), p, here + ".attention", cfg, keep)
+            inner = ln(a, p, here + ".norm2", cfg.norm_eps) @ p[here + ".ffn.w_1"]
             a = a + inner.clip(min=0) @ p[here + ".ffn.w_2"]
-        return layer_norm(a, p, "final_norm", cfg.norm_eps) @ p["lm_head"]
+        return ln(a, p, "final_norm", cfg.norm_eps) @ p["lm_head"]

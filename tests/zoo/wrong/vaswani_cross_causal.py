@@ -6,7 +6,7 @@ framework = "numpy"
 variant = "vaswani"
 
 
-def softmax(x):
+def probabilities(x):
     x = np.exp(x - x.max(-1, keepdims=True))
     return x / x.sum(-1, keepdims=True)
 
@@ -34,7 +34,7 @@ class Model:
         k = k + p[name + "b_k"].reshape(c.n_heads, 1, -1)
         v = v + p[name + "b_v"].reshape(c.n_heads, 1, -1)
         scores = q @ k.swapaxes(2, 3) / np.sqrt(c.d_head)
-        weights = softmax(np.where(visible, scores, -1e30))
+        weights = probabilities(np.where(visible, scores, -1e30))
         out = (
             np.einsum("bhqd,hdm->bqm", weights @ v, p[name + "w_o"].reshape(c.n_heads, -1, c.d_model))
             + p[name + "b_o"]

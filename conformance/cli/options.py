@@ -1,0 +1,80 @@
+"""Options that `run` shares with every command that grades, and what they become."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from conformance.pack.model import Pack
+    from conformance.runner import Options
+
+F = TypeVar("F", bound=Callable[..., Any])
+DTYPES = ["float64", "float32", "float16", "bfloat16"]
+
+
+class Seed(click.ParamType):
+    """A number, or `fresh` for a new one each time."""
+
+    name = "N|fresh"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
+        """The seed, or None for a fresh one."""
+        if value is None or value == "fresh":
+            return None
+        try:
+            seed = int(value)
+        except (TypeError, ValueError):
+            self.fail(f"{value!r} is neither a number nor 'fresh'", param, ctx)
+        if seed < 0:
+            self.fail("a seed is not negative", param, ctx)
+        return seed
+
+
+def grading_options(function: F) -> F:
+    """Adds the options of grading, in the order of the help."""
+    options = [
+        click.option("--pack", type=click.Path(path_type=Path), default=None, help="A folder of claims; default: the bundled forward-pass."),
+        click.option("--select", multiple=True, metavar="EXPR", help="Grade only these claims: ids with globs, rung: level: question: dtype: variant:; comma is or, repeated is and, ! excludes."),
+        click.option("--require", multiple=True, metavar="EXPR", help="Claims that must be graded; unsupported counts as failed."),
+        click.option("--variant", "variants", multiple=True, metavar="NAME", help="Grade as this variant; default: what the file declares."),
+        click.option("--dtype", "dtypes", multiple=True, type=click.Choice(DTYPES), help="Grade in this dtype; default: what the file declares."),
+        click.option("--seed", type=Seed(), default=0, show_default=True, help="Of inputs and parameters; `fresh` draws a new one."),
+        click.option("--python", metavar="EXE", default=None, help="The interpreter that runs the target; it needs NumPy only."),
+        click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=10.0, show_default=True, help="Seconds for one call."),
+        click.option("--memory", type=click.IntRange(min=64), default=4096, show_default=True, help="Megabytes for the target's process."),
+        click.option("--waive", type=click.Path(path_type=Path, dir_okay=False), default=None, metavar="FILE", help="Accepted failures, each with a reason and an expiry."),
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def open_pack(folder: Path | None) -> Pack:
+    """The pack of `--pack`, or the bundled one. Raises `PackError`."""
+    from conformance.locations import bundled
+    from conformance.pack.load import load_pack
+
+    return load_pack(folder if folder is not None else bundled("spec") / "forward-pass")
+
+
+def make_options(
+    pack: Pack, select: tuple[str, ...], require: tuple[str, ...], variants: tuple[str, ...], dtypes: tuple[str, ...],
+    seed: int | None, python: str | None, timeout: float, memory: int, waive: Path | None,
+) -> Options:
+    """The options of a run. Raises `SelectionError` and `PackError` (of the waivers' file)."""
+    from conformance.plan.selection import parse_selection
+    from conformance.plan.waivers import load_waivers
+    from conformance.runner import Options
+    from conformance.session import Limits
+
+    return Options(
+        parse_selection(select, pack),
+        tuple((text, parse_selection([text], pack, "--require")) for text in require),
+        variants, dtypes, seed, python,
+        Limits(timeout=timeout, memory_mb=memory),
+        load_waivers(waive) if waive else (),
+    )

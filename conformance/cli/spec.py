@@ -1,0 +1,69 @@
+"""`conformance spec`: the claims of a pack."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from conformance.cli import Exit
+from conformance.cli.options import open_pack
+
+_pack = click.option("--pack", type=click.Path(path_type=Path), default=None, help="A folder of claims; default: the bundled forward-pass.")
+_lang = click.option("--lang", type=click.Choice(["en", "zh"]), default="en", show_default=True, help="Language of the texts.")
+
+
+@click.group(epilog="Example: conformance spec show q007.sums-to-one")
+def command() -> None:
+    """List, show and check the claims."""
+
+
+@command.command("list", epilog="Example: conformance spec list --select rung:operation")
+@_pack
+@_lang
+@click.option("--select", multiple=True, metavar="EXPR", help="Only these claims; see `conformance run --help`.")
+@click.pass_context
+def list_claims(context: click.Context, pack: Path | None, lang: str, select: tuple[str, ...]) -> None:
+    """One line a claim: id, level, rung, statements and title."""
+    from conformance.cli.grading_errors import guarded
+    from conformance.plan.selection import parse_selection
+
+    with guarded(context):
+        opened = open_pack(pack)
+        selection = parse_selection(select, opened)
+        for claim in opened.claims.values():
+            if selection.includes(claim, None, "float32"):
+                title = claim.title.zh if lang == "zh" else claim.title.en
+                click.echo(f"{claim.id:44} {claim.level:6} {claim.rung:9} {' '.join(claim.statements):16} {title}")
+
+
+@command.command(epilog="Example: conformance spec show q007.sums-to-one --lang zh")
+@click.argument("identifier", metavar="ID")
+@_pack
+@_lang
+@click.pass_context
+def show(context: click.Context, identifier: str, pack: Path | None, lang: str) -> None:
+    """A claim, a statement, a case, a mistake or a tensor, with all that the pack says of it."""
+    from conformance.cli.grading_errors import guarded
+    from conformance.cli.spec_show import describe
+
+    with guarded(context):
+        for line in describe(open_pack(pack), identifier, lang):
+            click.echo(line)
+
+
+@command.command(epilog="Example: conformance spec check --pack my-pack")
+@_pack
+@click.pass_context
+def check(context: click.Context, pack: Path | None) -> None:
+    """Validate a pack: every fault with its file and line."""
+    from conformance.cli.grading_errors import guarded
+
+    with guarded(context):
+        opened = open_pack(pack)
+        click.echo(
+            f"{opened.id} {opened.version}: {len(opened.statements)} statements, {len(opened.claims)} claims, "
+            f"{len(opened.cases)} cases, {len(opened.program.functions)} functions, "
+            f"{len(opened.program.mistakes)} mistakes. No fault found."
+        )
+        context.exit(Exit.CONFORMS)

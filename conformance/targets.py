@@ -1,0 +1,67 @@
+"""What `TARGET` names: a file, a bundled adapter with its arguments, or the program itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from conformance.language.errors import suggestion
+from conformance.locations import bundled
+
+
+class TargetUsageError(ValueError):
+    """The command line names no target that can be graded; says what was found and what to pass."""
+
+
+class TargetMissing(TargetUsageError):
+    """The named file does not exist: there is nothing to grade."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A target: how reports call it, the adapter file, and what that file is given."""
+
+    name: str
+    path: Path
+    arguments: tuple[str, ...] = ()
+
+
+def resolve_target(words: Sequence[str]) -> Target:
+    """The target that the words of the command line name.
+
+    Raises `TargetMissing` for a file that is not there and `TargetUsageError` for the rest.
+    """
+    first, *rest = words
+    path = Path(first)
+    if path.suffix == ".py":
+        if rest:
+            raise TargetUsageError(f"{first} takes no further arguments; got {' '.join(rest)}")
+        if not path.is_file():
+            what = "is a folder" if path.is_dir() else "does not exist"
+            raise TargetMissing(f"{first} {what}{_nearby(path)}")
+        return Target(first, path.resolve())
+    if path.suffix == ".onnx" or first.startswith("hf:") or first == "program":
+        raise TargetUsageError(
+            f"{first}: this version grades adapter files (.py) and bundled adapters; "
+            "ONNX files, hf: models and the program itself are not targets of `run` yet"
+        )
+    folder = bundled("adapters")
+    known = sorted(p.stem for p in folder.glob("*.py"))
+    if first in known:
+        return Target(" ".join(words), folder / f"{first}.py", tuple(rest))
+    near = suggestion(first, known)
+    if path.exists() or path.suffix or "/" in first:
+        raise TargetMissing(f"{first} is no .py file" if path.exists() else f"{first} does not exist{_nearby(path)}")
+    raise TargetUsageError(
+        f"'{first}' is neither a file nor a bundled adapter ({', '.join(known)})" + (f"; {near}" if near else "")
+    )
+
+
+def _nearby(path: Path) -> str:
+    try:
+        names = [p.name for p in path.parent.glob("*.py")]
+    except OSError:
+        return ""
+    near = suggestion(path.name, names)
+    return f"; {near}" if near else ""
