@@ -132,13 +132,18 @@ def draw(value: d.DrawDocument | d.Scalar | None, axes: AxisTable, at: Location)
         return None
     if not isinstance(value, d.DrawDocument):
         return Draw("constant", value)
-    forms = [f for f in _DRAW_FORMS if getattr(value, f) not in (None, "", False)]
+    forms = [f for f in _DRAW_FORMS if _said(getattr(value, f))]
     if len(forms) != 1:
-        raise PackError(f"exactly one of {', '.join(_DRAW_FORMS)} is needed", at)
+        raise PackError(f"exactly one of {', '.join(_DRAW_FORMS)} is needed".replace("expression", "is"), at)
     content = getattr(value, forms[0])
     if forms[0] == "expression":
         content = parse(content, at)
     return Draw(forms[0], content, axes.parse(value.axes, at), value.negative)
+
+
+def _said(value: Any) -> bool:
+    """Whether a field was written: 0 and an empty list were, None, False and "" are its defaults."""
+    return value is not None and value is not False and value != ""
 
 
 def cases(source: Source, program: Program, known: Mapping[str, Operation]) -> dict[str, Case]:

@@ -363,7 +363,9 @@ def test_a_worker_ends_when_the_runner_is_gone(tmp_path):
         f"session = Session(pathlib.Path({str(tmp_path / 'adapter.py')!r}), names=[])\n"
         "print(session.open().printed, flush=True)\nos._exit(0)"
     )
-    done = subprocess.run([sys.executable, "-c", runner], capture_output=True, text=True, check=True)
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}  # nobody is left to remove the worker's folder
+    command = [sys.executable, "-c", runner]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     assert ended(int(done.stdout))
 
 

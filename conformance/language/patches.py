@@ -1,0 +1,3 @@
+class Contexts:
+    def __init__(self,*a): pass
+def faults_of_patch(*a): return []
