@@ -21,6 +21,7 @@ import numpy as np
 from conformance import __version__
 from conformance.grading import Grader, Item, entry_point, plan
 from conformance.judging.bench import Bench
+from conformance.judging.count import PARAMETER_SHAPES
 from conformance.judging.kinds import KINDS
 from conformance.judging.observe import call_of
 from conformance.pack.model import Claim, Pack
@@ -70,7 +71,7 @@ def run(pack: Pack, target: Target, options: Options, writer: Writer, events: Ev
     begun = time.perf_counter()
     events = events or Events()
     seed = secrets.randbelow(2**31) if options.seed is None else options.seed
-    names = [entry_point(operation) for operation in pack.operations.values()]
+    names = [*(entry_point(operation) for operation in pack.operations.values()), PARAMETER_SHAPES]
     with ExitStack() as stack:
         session = stack.enter_context(
             Session(target.path, names=names, python=options.python, limits=options.limits, arguments=target.arguments)

@@ -6,18 +6,17 @@ stochastic reading, and both again stage by stage on the target's own tensors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import MutableMapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from conformance.judging.observe import Observation, call_of, observation, prefix_call
+from conformance.judging.spreads import Spreads, in_place
 from conformance.language.arithmetic import Array, Float64
-from conformance.language.evaluate import Substitute
 from conformance.language.program import Program
 from conformance.language.tensors import Named
-from conformance.noise import ROUNDOFF, Noise, default_generator, spread
 from conformance.plan.scenario import Scenario, Tensors
 from conformance.session import Call, Offer, Outcome, Returned
 from conformance.tolerance import tolerance
@@ -30,14 +29,6 @@ class Caller(Protocol):
         """Make a call in a dtype."""
 
 
-@dataclass(frozen=True)
-class Local:
-    """The program read on the target's own tensors: what each stage should have made of them."""
-
-    expected: tuple[Mapping[str, Named[Array]], ...]
-    sigma: tuple[Mapping[str, Array], ...]
-
-
 @dataclass
 class Bench:
     """See the module."""
@@ -46,9 +37,12 @@ class Bench:
     offer: Offer
     observed: dict[tuple[str, str, bool, int], Observation] = field(default_factory=dict)
     exact: dict[str, list[Tensors]] = field(default_factory=dict)
-    sampled: dict[tuple[str, str], list[Tensors]] = field(default_factory=dict)
-    sigmas: dict[tuple[str, str], list[Mapping[str, Array]]] = field(default_factory=dict)
-    locals: dict[tuple[str, str], Local] = field(default_factory=dict)
+    locals: dict[tuple[str, str], list[dict[str, Named[Array]]]] = field(default_factory=dict)
+    store: MutableMapping[str, Array] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """The spreads read the program as this bench does."""
+        self.spreads = Spreads(self.expected, self.store)
 
     # -- the target ---------------------------------------------------------------------------
 
@@ -100,72 +94,26 @@ class Bench:
         """The exact reading of another program, not kept."""
         return scenario.read(Float64(), program)
 
-    def samples(self, scenario: Scenario, dtype: str) -> list[Tensors]:
-        """The stochastic reading, call by call: arrays with their samples along a first axis."""
-        key = (scenario.key, dtype)
-        if key not in self.sampled:
-            self.sampled[key] = scenario.read(Noise(dtype, default_generator(scenario.key)))
-        return self.sampled[key]
-
-    def sigma(self, scenario: Scenario, dtype: str) -> list[Mapping[str, Array]]:
-        """The spread σ of every output in a dtype, call by call."""
-        key = (scenario.key, dtype)
-        if key not in self.sigmas:
-            samples = self.samples(scenario, dtype)
-            self.sigmas[key] = [
-                {name: spread(_ordered(s.outputs[name], (SAMPLES_AXIS, *t.axes)), t.array) for name, t in e.outputs.items()}
-                for s, e in zip(samples, self.expected(scenario), strict=True)
-            ]
-        return self.sigmas[key]
+    def sigma(self, scenario: Scenario, dtype: str, step: int, name: str) -> Array:
+        """The spread σ of an output or tap of one call."""
+        return self.spreads.sigma(scenario, dtype, step, name)
 
     def allowed(self, scenario: Scenario, dtype: str, step: int, output: str) -> Array:
         """The tolerance of each element of an output."""
-        return tolerance(self.sigma(scenario, dtype)[step][output], dtype)
+        return tolerance(self.sigma(scenario, dtype, step, output), dtype)
 
-    def local(self, scenario: Scenario, dtype: str) -> Local:
-        """Every stage on the target's own upstream tensors, with its spread."""
+    def local(self, scenario: Scenario, dtype: str) -> list[dict[str, Named[Array]]]:
+        """What each stage should have made of the target's own upstream tensors, call by call."""
         key = (scenario.key, dtype)
         if key not in self.locals:
-            self.locals[key] = self._local(scenario, dtype)
+            seen = self.observe(scenario, dtype)
+            made: list[dict[str, Named[Array]]] = [{} for _ in seen.steps]
+            scenario.read(Float64(), substitute=lambda i: in_place(seen.steps[i].taps, made[i], lambda a: a))
+            self.locals[key] = made
         return self.locals[key]
 
-    def _local(self, scenario: Scenario, dtype: str) -> Local:
-        seen = self.observe(scenario, dtype)
-        expected: list[dict[str, Named[Array]]] = [{} for _ in seen.steps]
-        samples: list[dict[str, Named[Array]]] = [{} for _ in seen.steps]
-        scenario.read(Float64(), substitute=lambda i: _in_place(seen.steps[i].taps, expected[i], lambda a: a))
-        noise = Noise(dtype, default_generator(scenario.key))
-
-        def perturbed(array: Array) -> Array:
-            with np.errstate(all="ignore"):
-                lifted = noise.lift(array)
-                return np.where(np.isfinite(lifted), lifted * (1 + ROUNDOFF[dtype] * noise.jitter(lifted.shape)), lifted)
-
-        scenario.read(noise, substitute=lambda i: _in_place(seen.steps[i].taps, samples[i], perturbed))
-        sigma = [
-            {name: spread(_ordered(s[name], (SAMPLES_AXIS, *e[name].axes)), e[name].array) for name in e}
-            for s, e in zip(samples, expected, strict=True)
-        ]
-        return Local(tuple(expected), tuple(sigma))
-
-
-SAMPLES_AXIS = "samples"
-
-
-def _ordered(tensor: Named[Array], axes: tuple[str, ...]) -> Array:
-    """A noisy tensor with its samples first and its axes in the order of `axes`."""
-    own = (SAMPLES_AXIS, *tensor.axes)
-    return tensor.array.transpose([own.index(axis) for axis in axes])
-
-
-def _in_place(
-    taps: Mapping[str, Named[Array]], record: dict[str, Named[Any]], prepare: Callable[[Array], Array]
-) -> Substitute:
-    """Records what the program makes of a stage and puts the target's own tensor in its place."""
-
-    def substitute(name: str, tensor: Named[Any]) -> Named[Any]:
-        record[name] = tensor
-        own = taps.get(name)
-        return tensor if own is None else Named(own.axes, prepare(np.asarray(own.array, dtype=np.float64)))
-
-    return substitute
+    def local_allowed(self, scenario: Scenario, dtype: str, step: int, tap: str) -> Array:
+        """The tolerance of a stage on the target's own tensors; axes as in `local`."""
+        own = [s.taps for s in self.observe(scenario, dtype).steps]
+        made = self.local(scenario, dtype)
+        return tolerance(self.spreads.stage_sigma(scenario, dtype, own, made, step, tap), dtype)

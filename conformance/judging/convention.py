@@ -6,6 +6,7 @@ import numpy as np
 
 from conformance.judging.common import Question, judged
 from conformance.judging.compare import Comparison, compare
+from conformance.language.arithmetic import Array
 from conformance.language.expression import parse
 from conformance.language.program import Text
 from conformance.language.tensors import Named
@@ -63,7 +64,7 @@ def _raised(failed: Judgement, declared: str | None) -> Judgement:
     return failed
 
 
-def _follows(question: Question, got: Named[np.ndarray], form: str) -> Comparison:  # type: ignore[type-arg]
+def _follows(question: Question, got: Named[Array], form: str) -> Comparison:
     body: ConventionDocument = question.claim.body
     scenario = question.scenario
     expected = question.bench.expected(scenario)[0]

@@ -10,7 +10,6 @@ from conformance.judging.common import Question, judged, prefixes
 from conformance.judging.compare import Comparison, compare
 from conformance.pack.model import Claim
 from conformance.results.records import Judgement
-from conformance.tolerance import tolerance
 
 
 def reads(claim: Claim) -> frozenset[str]:
@@ -37,9 +36,9 @@ def judge(question: Question) -> Judgement:
         for tap in wanted:
             if tap not in step.taps:
                 continue
-            got, want = step.taps[tap], local.expected[i][tap]
+            got, want = step.taps[tap], local[i][tap]
             order = [want.axes.index(axis) for axis in got.axes]
-            allowed = tolerance(local.sigma[i][tap], question.dtype).transpose(order)
+            allowed = question.bench.local_allowed(question.scenario, question.dtype, i, tap).transpose(order)
             counts = question.counted(i, got, question.claim.where)
             comparisons.append(compare(tap, got, want.array.transpose(order), allowed, counts))
     return judged(comparisons)

@@ -20,7 +20,6 @@ from conformance.language.errors import PackError
 from conformance.language.expression import Expression, parse
 from conformance.language.program import Text
 from conformance.language.tensors import Named, Operations
-from conformance.noise import spread
 from conformance.pack.documents import ChangeDocument, ExperimentDocument
 from conformance.pack.model import Claim, Draw
 from conformance.plan import draws
@@ -146,14 +145,9 @@ class _Pair:
                 found.append((name, old, new, tolerance(joined(*sigmas), q.dtype), counts))
         return found
 
-    def _sigma(self, asked: Question, i: int, name: str) -> Array:
-        sigma = asked.bench.sigma(asked.scenario, asked.dtype)[i]
-        if name in sigma:
-            return sigma[name]
-        exact = asked.bench.expected(asked.scenario)[i].taps[name]
-        samples = asked.bench.samples(asked.scenario, asked.dtype)[i].taps[name]
-        own = ("samples", *samples.axes)
-        return spread(samples.array.transpose([own.index(axis) for axis in ("samples", *exact.axes)]), exact.array)
+    @staticmethod
+    def _sigma(asked: Question, i: int, name: str) -> Array:
+        return asked.bench.sigma(asked.scenario, asked.dtype, i, name)
 
     def _joined(self) -> tuple[str, Named[Array], Named[Array], Array, Array | None]:
         """A prompt at once against the same prompt in chunks, joined along the queries."""

@@ -7,14 +7,18 @@ what is no comparison must be true as it stands.
 from __future__ import annotations
 
 import ast
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from conformance.judging import texts
 from conformance.judging.common import Question, judged, prefixes
 from conformance.judging.compare import Comparison, compare
+from conformance.judging.spreads import in_order
 from conformance.language.arithmetic import Array, Float64
-from conformance.language.expression import names_in, parse
+from conformance.language.expression import Expression, names_in, parse
 from conformance.language.tensors import Named, Operations
 from conformance.noise import Noise, default_generator, spread
 from conformance.pack.model import Claim
@@ -46,7 +50,8 @@ def judge(question: Question) -> Judgement:
             if absent:
                 missing = absent[0]
                 continue
-            comparisons += _compare(question, i, prefix, {n: t for n, t in own.items() if t is not None}, seen.last_only)
+            found = {n: t for n, t in own.items() if t is not None}
+            comparisons.append(_Place(question, i, prefix, found).compare())
     if not comparisons:
         return Judgement("unsupported", texts.unseen(missing or str(question.claim.body)))
     return judged(comparisons)
@@ -77,63 +82,86 @@ def find(step: Tensors, prefix: str, name: str) -> Named[Array] | None:
     return step.outputs.get(name) if not prefix and name in step.outputs else step.taps.get(prefix + name, step.outputs.get(name))
 
 
-def _compare(question: Question, i: int, prefix: str, own: dict[str, Named[Array]], last_only: bool) -> list[Comparison]:
-    scenario, bench = question.scenario, question.bench
-    expected = bench.expected(scenario)[i]
-    given = scenario.steps()[i]
-    internal = {n[len(prefix):]: t for n, t in expected.taps.items() if n.startswith(prefix) and "." not in n[len(prefix):]}
-    names = {**internal, **given, **own}
-    del last_only
-    expression = parse(str(question.claim.body), question.claim.at)
-    match expression.tree:
-        case ast.Compare(left=left, ops=[op], comparators=[right]):
-            pass
-        case _:
-            truth = scenario.evaluate(expression, names)
-            counts = question.counted(i, truth, question.claim.where)
-            return [compare(str(question.claim.body), Named(truth.axes, truth.array.astype(float)), np.ones(truth.array.shape), np.zeros(truth.array.shape), counts)]
-    sides = [ast.unparse(left), ast.unparse(right)]
-    operations = Operations(Float64())
-    values = [scenario.evaluate(side, names) for side in sides]
-    difference = operations.elementwise("subtract", *values)
-    # The spread of the two sides' difference, had the program's own tensors stood there.
-    noise = Noise(question.dtype, default_generator(scenario.key))
-    sampled = {name: t for name, t in _samples(question, i, prefix).items() if name in own}
-    lifted = {n: Named(t.axes, noise.lift(t.array)) for n, t in {**internal, **given}.items()}
-    noisy = scenario.evaluate(f"({sides[0]}) - ({sides[1]})", {**lifted, **sampled}, noise)
-    exact = scenario.evaluate(f"({sides[0]}) - ({sides[1]})", {**names, **{n: _exact(expected, prefix, n) for n in own}})
-    order = [noisy.axes.index(axis) for axis in difference.axes]
-    samples = noisy.array.transpose([0, *(k + 1 for k in order)])
-    centre = exact.array.transpose([exact.axes.index(axis) for axis in difference.axes])
-    allowed = tolerance(spread(samples, centre), question.dtype)
-    want = np.zeros(difference.array.shape)
-    if isinstance(op, ast.LtE | ast.Lt):
-        difference = Named(difference.axes, np.maximum(difference.array, 0.0))
-    elif isinstance(op, ast.GtE | ast.Gt):
-        difference = Named(difference.axes, np.minimum(difference.array, 0.0))
-    broadcast = [operations.elementwise("add", v, Named(difference.axes, want)) for v in values]
-    left_side, right_side = (operations.ordered(v, difference.axes) for v in broadcast)
-    counts = question.counted(i, difference, question.claim.where)
-    found = compare(sides[0], difference, want, allowed, counts)
-    if found.evidence is None:
-        return [found]
-    place = tuple(found.evidence.index[axis] for axis in difference.axes)
-    from dataclasses import replace
+@dataclass(frozen=True)
+class _Place:
+    """The expression in one call and layer: the target's tensors, and all others by name."""
 
-    shown = replace(
-        found.evidence, got=float(left_side.array[place]), expected=float(right_side.array[place]), arrays={}
-    )
-    return [replace(found, evidence=shown)]
+    question: Question
+    step: int
+    prefix: str
+    own: Mapping[str, Named[Array]]
 
+    @property
+    def expression(self) -> Expression:
+        return parse(str(self.question.claim.body), self.question.claim.at)
 
-def _exact(expected: Tensors, prefix: str, name: str) -> Named[Array]:
-    return expected.taps[prefix + name] if prefix + name in expected.taps else expected.outputs[name]
+    def others(self) -> dict[str, Named[Array]]:
+        """The program's own tensors of this layer, and the inputs of this call."""
+        expected = self.question.bench.expected(self.question.scenario)[self.step]
+        here = {n[len(self.prefix) :]: t for n, t in expected.taps.items() if n.startswith(self.prefix)}
+        inner = {name: tensor for name, tensor in here.items() if "." not in name}
+        return {**inner, **self.question.scenario.steps()[self.step]}
 
+    def compare(self) -> Comparison:
+        """A comparison of two sides within their spread; anything else must be true as it stands."""
+        match self.expression.tree:
+            case ast.Compare(left=left, ops=[op], comparators=[right]):
+                return self.sides(ast.unparse(left), ast.unparse(right), type(op))
+        scenario, claim = self.question.scenario, self.question.claim
+        truth = scenario.evaluate(self.expression, {**self.others(), **self.own})
+        counts = self.question.counted(self.step, truth, claim.where)
+        shape = truth.array.shape
+        return compare(str(claim.body), truth, np.ones(shape), np.zeros(shape), counts)
 
-def _samples(question: Question, i: int, prefix: str) -> dict[str, Named[Array]]:
-    """The program's tensors as the stochastic reading makes them."""
-    step = question.bench.samples(question.scenario, question.dtype)[i]
-    found = {n[len(prefix):]: t for n, t in step.taps.items() if n.startswith(prefix)}
-    return {**found, **step.outputs}
+    def sides(self, left: str, right: str, op: type[ast.cmpop]) -> Comparison:
+        scenario = self.question.scenario
+        names = {**self.others(), **self.own}
+        difference = scenario.evaluate(f"({left}) - ({right})", names)
+        allowed = self.allowed(f"({left}) - ({right})", difference.axes)
+        beyond = difference.array
+        if op in (ast.LtE, ast.Lt):
+            beyond = np.maximum(beyond, 0.0)
+        elif op in (ast.GtE, ast.Gt):
+            beyond = np.minimum(beyond, 0.0)
+        counts = self.question.counted(self.step, difference, self.question.claim.where)
+        found = compare(left, Named(difference.axes, beyond), np.zeros(beyond.shape), allowed, counts)
+        if found.evidence is None:
+            return found
+        place = tuple(found.evidence.index[axis] for axis in difference.axes)
+        got, expected = (
+            float(self.broadcast(scenario.evaluate(side, names), difference)[place]) for side in (left, right)
+        )
+        return replace(found, evidence=replace(found.evidence, got=got, expected=expected, arrays={}))
 
+    @staticmethod
+    def broadcast(side: Named[Array], whole: Named[Array]) -> Array:
+        zeros = Named(whole.axes, np.zeros(whole.array.shape))
+        operations = Operations(Float64())
+        return operations.ordered(operations.elementwise("add", side, zeros), whole.axes).array
 
+    def allowed(self, difference: str, axes: Sequence[str]) -> Array:
+        """The tolerance of the difference, had the program's own tensors stood there."""
+        question, bench = self.question, self.question.bench
+        scenario = question.scenario
+        text = hashlib.sha256(f"{difference} {sorted(self.own)}".encode()).hexdigest()[:16]
+        key = f"{scenario.key[:24]}/{question.dtype}/{self.step}/{self.prefix}/{text}"
+        if key not in bench.store:
+            bench.store[key] = self.spread(difference, axes)
+        return tolerance(bench.store[key], question.dtype)
+
+    def spread(self, difference: str, axes: Sequence[str]) -> Array:
+        question, bench = self.question, self.question.bench
+        scenario = question.scenario
+        noise = Noise(question.dtype, default_generator(scenario.key))
+        exact_step = bench.expected(scenario)[self.step]
+        noisy_step = bench.spreads.samples(scenario, question.dtype)[self.step]
+
+        def named(step: Tensors, name: str) -> Named[Array]:
+            tap = self.prefix + name
+            return step.taps[tap] if tap in step.taps and name not in step.outputs else step.outputs[name]
+
+        exact = scenario.evaluate(difference, {**self.others(), **{n: named(exact_step, n) for n in self.own}})
+        lifted = {n: Named(t.axes, noise.lift(t.array)) for n, t in self.others().items()}
+        noisy = scenario.evaluate(difference, {**lifted, **{n: named(noisy_step, n) for n in self.own}}, noise)
+        centre = Operations(Float64()).ordered(exact, axes)
+        return spread(in_order(noisy, axes), centre.array)

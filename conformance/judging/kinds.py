@@ -7,12 +7,16 @@ from dataclasses import dataclass
 
 from conformance.judging import (
     convention,
+    count,
+    derivative,
     distinct,
     equation,
     experiment,
     golden,
     holds,
+    raises,
     shape,
+    statistic,
     untouched,
 )
 from conformance.judging.common import Question
@@ -35,6 +39,10 @@ KINDS: Mapping[str, Kind] = {
     "golden": Kind(golden.judge, golden.reads),
     "experiment": Kind(experiment.judge, experiment.reads),
     "distinct": Kind(distinct.judge, distinct.reads),
+    "derivative": Kind(derivative.judge, derivative.reads),
+    "statistic": Kind(statistic.judge, statistic.reads),
+    "count": Kind(count.judge, count.reads),
+    "raises": Kind(raises.judge, raises.reads),
     "convention": Kind(convention.judge, convention.reads),
     "untouched": Kind(untouched.judge, untouched.reads),
 }

@@ -14,7 +14,7 @@ from conformance.language.program import OTHERWISE, Choices, Equation, Function,
 from conformance.language.sizes import Dimension, Size
 from conformance.language.symbolic import Kind, Shape, fixed_sizes, tensor_of
 from conformance.language.tensors import Named
-from conformance.language.traces import Call, Checker
+from conformance.language.traces import Call, Checker, Variant
 
 NUMBERS = {"n_layers": 2}
 """What the program reads besides sizes and choices: with two layers, one follows another."""
@@ -56,7 +56,7 @@ def check(
     if any(error.message.endswith("calls itself") for error in static):
         return _sorted(static)
     checker = Checker(program, NUMBERS)
-    roots = _read(checker, variants, entry_points)
+    roots = _read(checker, [Variant.of(choices) for choices in variants], entry_points)
     read = [error for call in checker.calls.values() for trace in call.traces for error in trace.errors]
     errors = [*static, *_by_place(read), *_unreached(program, variants, checker)]
     contexts = Contexts(checker, roots, variants)
@@ -67,25 +67,28 @@ def check(
 
 
 def _read(
-    checker: Checker, variants: Sequence[Choices], entry_points: Mapping[str, Mapping[str, Kind]]
+    checker: Checker, variants: Sequence[Variant], entry_points: Mapping[str, Mapping[str, Kind]]
 ) -> list[Call]:
     """Call every entry point in every variant, and what remembers something once more."""
     program = checker.program
     sizes = fixed_sizes(program.axes)
-    roots: dict[int, Call] = {}
-    functions = [(program.functions[name], kinds) for name, kinds in entry_points.items() if name in program.functions]
-    for variant in variants:
-        for function, kinds in functions:
-            for form in _forms(function):
-                call = checker.call(function, _inputs(program, function, kinds, form), sizes, {})
-                roots[id(call)] = call
-                outcome = checker.outcome(call, variant)
-                if function.remember:
-                    inputs = _inputs(program, function, kinds, form, again=True)
-                    call = checker.call(function, inputs, sizes, dict(outcome.state))
-                    roots[id(call)] = call
-                    checker.outcome(call, variant)
-    return list(roots.values())
+    roots: list[Call] = []
+    for name, kinds in entry_points.items():
+        function = program.functions.get(name)
+        if function is None:
+            continue
+        for form in _forms(function):
+            call = checker.call(function, _inputs(program, function, kinds, form), sizes, {})
+            again = _inputs(program, function, kinds, form, again=True) if function.remember else {}
+            roots.append(call)
+            for variant in variants:
+                outcome = checker.trace(call, variant).outcome
+                if again:
+                    second = checker.call(function, again, sizes, dict(outcome.state))
+                    checker.trace(second, variant)
+                    if second not in roots:
+                        roots.append(second)
+    return roots
 
 
 def _forms(function: Function) -> list[frozenset[str]]:

@@ -14,13 +14,13 @@ from conformance.language.errors import Location, PackError
 from conformance.language.evaluate import Invocation, Reading, Scope
 from conformance.language.expression import Expression
 from conformance.language.names import STATELESS, Value
-from conformance.language.program import Choices, Equation, Given, holds
+from conformance.language.program import OTHERWISE, Choices, Equation, Given, holds
 from conformance.language.sizes import Size
 from conformance.language.symbolic import Shape, Symbolic, size_of, tensor_of
 from conformance.language.tensors import AxisError, Named
 
 if TYPE_CHECKING:
-    from conformance.language.traces import Call, Checker, Outcome
+    from conformance.language.traces import Call, Checker, Condition, Outcome, Variant
 
 SYMBOLIC = Symbolic()
 
@@ -46,32 +46,29 @@ class UnknownError(PackError):
 
 
 class _Recorder(dict[str, Any]):
-    """A variant's choices, which notes those that are asked for."""
+    """A variant's choices, which notes those whose value an expression reads."""
 
     def __init__(self, choices: Choices) -> None:
         super().__init__(choices)
-        self.read: dict[str, Any] = {}
+        self.read: set[str] = set()
 
     def __getitem__(self, name: str) -> Any:
-        value = self.read[name] = super().__getitem__(name)
-        return value
-
-    def get(self, name: str, default: Any = None) -> Any:
-        value = self.read[name] = super().get(name, default)
-        return value
+        self.read.add(name)
+        return super().__getitem__(name)
 
 
 class CheckedScope(Scope[Shape]):
     """A call under check. `errors` are those of this call's own equations."""
 
-    def __init__(self, checker: Checker, call: Call, choices: Choices) -> None:
-        self.checker, self.checked = checker, call
-        self.variant, self.recorder = choices, _Recorder(choices)
+    def __init__(self, checker: Checker, call: Call, variant: Variant) -> None:
+        self.checker, self.checked, self.variant = checker, call, variant
+        self.recorder = _Recorder(variant.choices)
         reading: Reading[Shape] = Reading(
             checker.program, self.recorder, {}, {}, SYMBOLIC, numbers=checker.numbers
         )
         super().__init__(reading, call.function, "", "", STATELESS if call.stateless else "", dict(call.sizes))
         self.errors: list[PackError] = []
+        self.told: dict[Condition, str] = {}
         self.own: dict[str, tuple[Value, str]] = {}
         self.calls: list[tuple[Call, Outcome]] = []
         self.taps: dict[str, Location] = {}
@@ -98,7 +95,9 @@ class CheckedScope(Scope[Shape]):
         function = self.function
         self.checker.entered.add(function.name)
         for name, parameter in function.parameters.items():
-            if holds(parameter.when, self.recorder):
+            for field, values in parameter.when.items():
+                self.ask((field, values))
+            if holds(parameter.when, self.variant.choices):
                 self.checker.used.add((function.name, name, "when"))
         for name, remembered in function.remember.items():
             value = self.checked.state.get(f":{name}")
@@ -159,12 +158,25 @@ class CheckedScope(Scope[Shape]):
 
     def equation(self, equation: Equation) -> Value:
         """As in every reading, and the alternative is noted."""
-        self.checker.used.add((self.function.name, equation.name, equation.alternative(self.recorder)))
+        if equation.by:
+            self.ask((equation.by, tuple(key for key in equation.alternatives if key != OTHERWISE)))
+        self.checker.used.add((self.function.name, equation.name, equation.alternative(self.variant.choices)))
         return super().equation(equation)
+
+    def ask(self, condition: Condition) -> None:
+        """Note what this call depends on."""
+        self.told[condition] = self.variant.told(condition)
+
+    @property
+    def conditions(self) -> dict[Condition, str]:
+        """All that this call has asked of the variant."""
+        for name in self.recorder.read:
+            self.ask((name, ()))
+        return self.told
 
     def place(self, equation: Equation) -> Location:
         """Where the expression in force stands."""
-        expression = equation.pick(self.recorder)
+        expression = equation.pick(self.variant.choices)
         return equation.at if expression is None else expression.at
 
     def finish(self) -> Value:
@@ -274,7 +286,7 @@ class CheckedScope(Scope[Shape]):
         stateless = site == STATELESS
         state = {} if stateless else {k[len(site) :]: v for k, v in self.checked.state.items() if _within(k, site)}
         inner = self.checker.call(call.function, inputs, sizes, state, stateless)
-        outcome = self.checker.outcome(inner, self.variant)
+        outcome = self.checker.trace(inner, self.variant).outcome
         self.calls.append((inner, outcome))
         for path in outcome.taps:
             self.tap(at + path)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any
 
 from conformance.language.axes import AxisTable
 from conformance.language.errors import NOWHERE, Location, PackError, suggestion
-from conformance.language.expression import Expression
+from conformance.language.expression import Expression, parse
 
 RESULT = "is"
 OTHERWISE = "else"
@@ -51,10 +53,14 @@ class Equation:
 
 @dataclass(frozen=True)
 class Given:
-    """An input of a function; with `otherwise`, one that may be left out."""
+    """An input of a function; with `otherwise`, one that may be left out.
+
+    `kind` is "bool", "int" or "real", or empty where it is not said.
+    """
 
     axes: tuple[str, ...]
     otherwise: Expression | None = None
+    kind: str = ""
     at: Location = NOWHERE
 
     @property
@@ -102,6 +108,16 @@ class Function:
             return self.result
         return next((equation for equation in self.let if equation.name == name), None)
 
+    def expressions(self) -> Iterator[Expression]:
+        """Every expression of the function, whatever the variant."""
+        yield from (given.otherwise for given in self.given.values() if given.otherwise is not None)
+        for remembered in self.remember.values():
+            yield remembered.value
+            if remembered.first is not None:
+                yield remembered.first
+        for equation in (*self.let, self.result):
+            yield from equation.alternatives.values()
+
     def with_equation(self, equation: Equation) -> Function:
         """The function with one equation replaced; a new one stands before all others."""
         if equation.name == RESULT:
@@ -131,6 +147,12 @@ class Mistake:
     kind: int = 0
     free: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     at: Location = NOWHERE
+
+
+    def forms(self) -> tuple[Mapping[str, str], ...]:
+        """Every combination of values for the names that the mistake leaves free (`fill`)."""
+        names = list(self.free)
+        return tuple(dict(zip(names, values, strict=True)) for values in product(*self.free.values()))
 
 
 @dataclass(frozen=True)
@@ -169,15 +191,25 @@ class Program:
         return tensor is not None and function in tensor.functions
 
     def patched(self, *mistakes: str) -> Program:
-        """The program with the named mistakes made; raises `PackError` for an unknown one."""
-        functions = dict(self.functions)
+        """The program with the named mistakes made, each in its first form.
+
+        Raises `PackError` for an unknown one.
+        """
+        program = self
         for identifier in mistakes:
             if identifier not in self.mistakes:
                 raise PackError(
                     f"unknown mistake '{identifier}'", hint=suggestion(identifier, self.mistakes)
                 )
-            for (name, _), equation in self.mistakes[identifier].replace.items():
-                functions[name] = merged(functions[name], equation)
+            mistake = self.mistakes[identifier]
+            program = program.mistaken(mistake, mistake.forms()[0])
+        return program
+
+    def mistaken(self, mistake: Mistake, form: Mapping[str, str]) -> Program:
+        """The program with one mistake made in one of its forms."""
+        functions = dict(self.functions)
+        for (name, _), equation in mistake.replace.items():
+            functions[name] = merged(functions[name], substituted(equation, form))
         return replace(self, functions=functions)
 
     def equations(self) -> Iterator[tuple[Function, Equation]]:
@@ -185,6 +217,17 @@ class Program:
         for function in self.functions.values():
             for equation in (*function.let, function.result):
                 yield function, equation
+
+
+def substituted(equation: Equation, form: Mapping[str, str]) -> Equation:
+    """An equation of a mistake with its free names replaced by the values of a form."""
+    if not form:
+        return equation
+    alternatives = {
+        key: parse(re.sub(rf"\b({'|'.join(map(re.escape, form))})\b", lambda m: f"({form[m[1]]})", e.text), e.at)
+        for key, e in equation.alternatives.items()
+    }
+    return replace(equation, alternatives=alternatives)
 
 
 def merged(function: Function, patch: Equation) -> Function:

@@ -7,6 +7,7 @@ In another variant where all of that is the same, so is its outcome, and nothing
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,10 +15,34 @@ from typing import Any
 from conformance.language.checked import UNKNOWN, CheckedScope
 from conformance.language.errors import PackError
 from conformance.language.names import Value
-from conformance.language.program import Choices, Function, Program
+from conformance.language.parameters import callee
+from conformance.language.program import OTHERWISE, RESULT, Choices, Function, Program, key_of, reachable
 from conformance.language.sizes import Dimension
 from conformance.language.symbolic import Shape
 from conformance.language.tensors import Named
+
+
+Condition = tuple[str, tuple[str, ...]]
+"""A choice, and those of its values that are told apart from all others; none: all are."""
+
+
+@dataclass(frozen=True, eq=False)
+class Variant:
+    """The choices of a variant, and their values as keys name them."""
+
+    choices: Choices
+    keys: Mapping[str, str]
+
+    @staticmethod
+    def of(choices: Choices) -> Variant:
+        """With its keys."""
+        return Variant(choices, {name: key_of(value) for name, value in choices.items()})
+
+    def told(self, condition: Condition) -> str:
+        """Which of the values that a condition tells apart this variant has."""
+        name, values = condition
+        key = self.keys.get(name, "")
+        return key if not values or key in values else OTHERWISE
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,17 +58,21 @@ class Outcome:
 class Trace:
     """One evaluation of a call, the variants in which it holds, and all errors that are in it."""
 
-    choices: dict[str, Any]
+    conditions: dict[Condition, str]
     calls: list[tuple[Call, Outcome]]
     outcome: Outcome
     env: dict[str, Value]
-    errors: tuple[PackError, ...]
-    variants: list[Choices] = field(default_factory=list)
+    errors: tuple[PackError, ...] = ()
+    variants: list[Variant] = field(default_factory=list)
 
 
 @dataclass(eq=False)
 class Call:
-    """A function with inputs, sizes and state: what its outcome depends on, but for the choices."""
+    """A function with inputs, sizes and state: what its outcome depends on, but for the choices.
+
+    `known` finds the traces of the call and all inside it by all that they ask of a variant; `now`
+    and `asked` are those for `variant`, the last one looked at.
+    """
 
     function: Function
     inputs: Mapping[str, Value]
@@ -51,8 +80,10 @@ class Call:
     state: Mapping[str, Value]
     stateless: bool
     traces: list[Trace] = field(default_factory=list)
-    variant: Choices | None = None
-    trace: Trace | None = None
+    known: dict[tuple[Condition, ...], dict[tuple[str, ...], tuple[Trace, ...]]] = field(default_factory=dict)
+    variant: Variant | None = None
+    now: tuple[Trace, ...] = ()
+    asked: tuple[Condition, ...] = ()
 
 
 class Checker:
@@ -66,6 +97,8 @@ class Checker:
         self.tensors: dict[Any, Named[Shape]] = {}
         self.entered: set[str] = set()
         self.used: set[tuple[str, str, str]] = set()
+        self.axes = axes_mentioned(program)
+        self.order = {name: i for i, name in enumerate(program.axes.by_name)}
 
     def call(
         self,
@@ -76,51 +109,58 @@ class Checker:
         stateless: bool = False,
     ) -> Call:
         """The call with these circumstances, always the same object."""
+        mentioned = self.axes[function.name]
         inputs = {name: self.interned(inputs[name]) for name in function.given if name in inputs}
         state = {path: self.interned(value) for path, value in state.items()}
-        key = (
-            function.name, tuple(inputs.items()), frozenset(sizes.items()), frozenset(state.items()), stateless
-        )
+        sizes = {axis: sizes[axis] for axis in mentioned if axis in sizes}
+        key = (function.name, tuple(inputs.items()), tuple(sizes.items()), frozenset(state.items()), stateless)
         if key not in self.calls:
             self.calls[key] = Call(function, inputs, sizes, state, stateless)
         return self.calls[key]
 
-    def outcome(self, call: Call, choices: Choices) -> Outcome:
-        """What a call gives in a variant."""
-        return self.trace(call, choices).outcome
-
-    def trace(self, call: Call, choices: Choices) -> Trace:
+    def trace(self, call: Call, variant: Variant) -> Trace:
         """The trace of a call that holds in a variant; evaluates it if there is none yet."""
-        if call.variant is choices and call.trace is not None:
-            return call.trace
-        found = next((trace for trace in call.traces if self.holds(trace, choices)), None)
-        if found is None:
-            found = self.evaluate(call, choices)
-            call.traces.append(found)
-        found.variants.append(choices)
-        call.variant, call.trace = choices, found
-        return found
+        if call.variant is variant:
+            return call.now[0]
+        call.variant = variant
+        for asked, known in call.known.items():
+            found = known.get(tuple(map(variant.told, asked)))
+            if found is not None:
+                call.now, call.asked = found, asked
+                for trace in found:
+                    if trace.variants[-1] is not variant:
+                        trace.variants.append(variant)
+                return found[0]
+        trace = next((trace for trace in call.traces if self.holds(trace, variant)), None) or self.evaluate(call, variant)
+        trace.variants.append(variant)
+        inner = [c for c, _ in trace.calls]
+        call.now = tuple(dict.fromkeys((trace, *(t for c in inner for t in c.now))))
+        call.asked = tuple(sorted({*trace.conditions, *(condition for c in inner for condition in c.asked)}))
+        call.known.setdefault(call.asked, {})[tuple(map(variant.told, call.asked))] = call.now
+        return trace
 
-    def holds(self, trace: Trace, choices: Choices) -> bool:
+    def holds(self, trace: Trace, variant: Variant) -> bool:
         """Whether an evaluation in another variant would be the same."""
-        return all(choices.get(name) == value for name, value in trace.choices.items()) and all(
-            self.outcome(call, choices) is outcome for call, outcome in trace.calls
+        return all(variant.told(condition) == told for condition, told in trace.conditions.items()) and all(
+            self.trace(call, variant).outcome is outcome for call, outcome in trace.calls
         )
 
-    def evaluate(self, call: Call, choices: Choices) -> Trace:
+    def evaluate(self, call: Call, variant: Variant) -> Trace:
         """Evaluate a call in a variant."""
-        scope = CheckedScope(self, call, choices)
+        scope = CheckedScope(self, call, variant)
         scope.begin(call.inputs)
         for equation in call.function.let:
             scope.bind_equation(equation)
         result = scope.finish()
         scope.keep()
-        outcome = self.seen(result, scope)
         errors = dict.fromkeys(scope.errors)
         for inner, _ in scope.calls:
-            errors.update(dict.fromkeys(self.trace(inner, choices).errors))
-        env = {**scope.env, "is": result}
-        return Trace(scope.recorder.read, scope.calls, outcome, env, tuple(errors))
+            errors.update(dict.fromkeys(self.trace(inner, variant).errors))
+        trace = Trace(
+            scope.conditions, scope.calls, self.seen(result, scope), {**scope.env, RESULT: result}, tuple(errors)
+        )
+        call.traces.append(trace)
+        return trace
 
     def seen(self, result: Value, scope: CheckedScope) -> Outcome:
         """The outcome with these parts, always the same object."""
@@ -130,7 +170,40 @@ class Checker:
         return self.outcomes.setdefault(key, Outcome(*key))
 
     def interned(self, value: Value) -> Value:
-        """A tensor of the same axes and array, always the same object."""
+        """A tensor with its axes in the order of the pack, always the same object."""
         if not isinstance(value, Named):
             return value
-        return self.tensors.setdefault((value.axes, value.array), value)
+        found = self.tensors.get((value.axes, value.array))
+        if found is None:
+            order = sorted(range(len(value.axes)), key=lambda i: self.order.get(value.axes[i], -1))
+            axes = tuple(value.axes[i] for i in order)
+            array = Shape(value.array.kind, tuple(value.array.sizes[i] for i in order))
+            found = self.tensors.setdefault((axes, array), Named(axes, array))
+            self.tensors[value.axes, value.array] = found
+        return found
+
+
+def axes_mentioned(program: Program) -> dict[str, tuple[str, ...]]:
+    """For each function the axes of which it may ask its caller's size, for itself or what it calls."""
+    axes, symbols = program.axes.by_name, program.axes.by_symbol
+    own: dict[str, set[str]] = {}
+    calls: dict[str, set[str]] = {}
+    for function in program.functions.values():
+        words = set(function.gives)
+        calls[function.name] = set()
+        for expression in function.expressions():
+            for node in ast.walk(expression.tree):
+                match node:
+                    case ast.Name(id=word) | ast.keyword(arg=str(word)):
+                        words.add(word)
+                    case ast.Call():
+                        calls[function.name].add(callee(node)[0])
+        own[function.name] = {word for word in words if word in axes} | {symbols[w] for w in words if w in symbols}
+        own[function.name] |= {name for name, axis in axes.items() if axis.config}
+        for given in function.given.values():
+            if not given.optional:
+                own[function.name] -= set(given.axes)
+    return {
+        name: tuple(sorted(set().union(*(own[callee] for callee in reachable(program, name, calls)))))
+        for name in program.functions
+    }

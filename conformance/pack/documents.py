@@ -5,7 +5,7 @@ Structs are closed: an unknown key is an error with the nearest known one, never
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -46,10 +46,11 @@ class TensorDocument(Document):
 
 
 class GivenDocument(Document):
-    """An input that may be left out: its axes, and what stands for it then."""
+    """An input: its axes, what stands for it where it is left out, and what it holds if not real numbers."""
 
     axes: str
     otherwise: Scalar | None = None
+    kind: Literal["", "bool", "int", "real"] = ""
 
 
 class ParameterDocument(Document):
@@ -69,11 +70,16 @@ class RememberedDocument(Document, rename={"value": "is"}):
 
 
 class MistakeDocument(Document):
-    """A named patch of the program."""
+    """A named patch of the program.
+
+    `of` is the function that keys without a function of their own belong to; `free` names values
+    that people choose differently, each combination being one form of the mistake.
+    """
 
     id: str
     replace: dict[str, Scalar | Choice]
     says: TextDocument
+    of: str = ""
     kind: int = 0
     free: dict[str, list[Scalar]] = {}
 

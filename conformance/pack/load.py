@@ -15,6 +15,7 @@ from conformance.pack.yaml_source import Source, read
 
 SINGLE = ("pack", "axes", "tensors", "variants", "operations", "statements")
 FOLDERS = ("program", "cases", "claims")
+MAY_BE_EMPTY = ("mistakes",)
 T = TypeVar("T")
 
 
@@ -27,9 +28,9 @@ def load_pack(folder: Path) -> Pack:
     if not folder.is_dir():
         raise PackError("there is no such pack folder", Location(str(folder)), "pass --pack DIR")
     sources = {name: _read(folder, f"{name}.yaml") for name in SINGLE}
-    many = {name: _read_all(folder, name) for name in FOLDERS}
+    many = {name: _read_all(folder, name) for name in (*FOLDERS, *MAY_BE_EMPTY)}
     head = convert(sources["pack"], (), documents.PackDocument)
-    program = program_files.program(sources["axes"], sources["tensors"], many["program"])
+    program = program_files.program(sources["axes"], sources["tensors"], many["program"], many["mistakes"])
     fields = claim_files.choice_fields(sources["variants"])
     operations = claim_files.operations(sources["operations"], program, fields)
     cases: dict[str, Case] = _union(many["cases"], lambda s: claim_files.cases(s, program, operations), "case")
@@ -97,7 +98,7 @@ def _read(folder: Path, name: str) -> Source:
 
 def _read_all(folder: Path, name: str) -> list[Source]:
     paths = sorted((folder / name).glob("*.yaml"))
-    if not paths:
+    if not paths and name not in MAY_BE_EMPTY:
         raise PackError(f"the pack has no files in {name}/", Location(str(folder)))
     return [read(path) for path in paths]
 

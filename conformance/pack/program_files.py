@@ -21,8 +21,8 @@ from conformance.language.program import (
     key_of,
 )
 from conformance.pack import documents as d
-from conformance.pack.decode import convert, entries, only
-from conformance.pack.yaml_source import Source
+from conformance.pack.decode import convert, entries, items, only
+from conformance.pack.yaml_source import Key, Source
 
 
 def when(conditions: d.When) -> dict[str, tuple[str, ...]]:
@@ -61,19 +61,23 @@ def tensor_names(source: Source, axes: AxisTable) -> dict[str, TensorName]:
     return tensors
 
 
-def equation(name: str, value: d.Scalar | d.Choice, at: Location, axes: AxisTable) -> Equation:
-    """`name: expression`, `{by: …, value: expression}` or `{is: …, at_least: float32}`."""
-    del axes
+def equation(source: Source, path: tuple[Key, ...], name: str, value: d.Scalar | d.Choice) -> Equation:
+    """The equation at `path`: `expression`, `{by: …, value: expression}` or `{is: …, at_least: float32}`."""
+    at = source.at(*path)
     if not isinstance(value, dict):
         return Equation(name, {"": parse(_expression(value), at)}, at=at)
     rest = dict(value)
     by = str(rest.pop("by", ""))
     precision = rest.pop("at_least", "")
     if precision not in ("", "float32"):
-        raise PackError(f"at_least: {precision} is not known; only float32 is", at)
+        raise PackError(f"at_least: {precision} is not known; only float32 is", source.at(*path, "at_least"))
     if not by and set(rest) != {"is"}:
         raise PackError(f"'{name}' needs 'by:' (a choice) or 'is:'", at)
-    alternatives = {"" if not by else key: parse(_expression(e), at) for key, e in rest.items()}
+    if not rest:
+        raise PackError(f"'{name}' has no expression for any value of {by}", at)
+    alternatives = {
+        key if by else "": parse(_expression(expression), source.at(*path, key)) for key, expression in rest.items()
+    }
     return Equation(name, alternatives, by, bool(precision), at)
 
 
@@ -93,7 +97,7 @@ def functions(source: Source, axes: AxisTable) -> tuple[dict[str, Function], dic
         for i, mistake in enumerate(document.mistakes):
             if mistake.id in mistakes:
                 raise PackError(f"the mistake '{mistake.id}' stands twice", source.at(*path, "mistakes", i))
-            mistakes[mistake.id] = _mistake(source, (*path, "mistakes", i), name, mistake, axes)
+            mistakes[mistake.id] = _mistake(source, (*path, "mistakes", i), name, mistake)
     return found, mistakes
 
 
@@ -103,17 +107,15 @@ def _function(source: Source, name: str, document: d.FunctionDocument, axes: Axi
 
     given = {}
     for key, value in document.given.items():
-        if isinstance(value, str):
-            given[key] = Given(axes.parse(value, at("given", key)), None, at("given", key))
-        else:
-            here = at("given", key)
-            otherwise = None if value.otherwise is None else parse(_expression(value.otherwise), here)
-            given[key] = Given(axes.parse(value.axes, here), otherwise, here)
+        here = at("given", key)
+        entry = d.GivenDocument(value) if isinstance(value, str) else value
+        otherwise = None if entry.otherwise is None else parse(_expression(entry.otherwise), here)
+        given[key] = Given(axes.parse(entry.axes, here), otherwise, entry.kind, here)
     parameters = {}
     for key, parameter in document.parameters.items():
         here = at("parameters", key)
-        entry = d.ParameterDocument(parameter) if isinstance(parameter, str) else parameter
-        parameters[key] = Parameter(axes.parse(entry.axes, here), when(entry.when), entry.like, here)
+        trained = d.ParameterDocument(parameter) if isinstance(parameter, str) else parameter
+        parameters[key] = Parameter(axes.parse(trained.axes, here), when(trained.when), trained.like, here)
     remember = {}
     for key, state in document.remember.items():
         here = at("remember", key)
@@ -121,26 +123,37 @@ def _function(source: Source, name: str, document: d.FunctionDocument, axes: Axi
         remember[key] = Remembered(
             axes.parse(state.axes, here), parse(_expression(state.value), here), first, here
         )
-    let = tuple(equation(key, value, at("let", key), axes) for key, value in document.let.items())
-    result = equation(RESULT, document.result, at("is"), axes)
+    let = tuple(equation(source, ("functions", name, "let", key), key, value) for key, value in document.let.items())
+    result = equation(source, ("functions", name, RESULT), RESULT, document.result)
     gives = axes.parse(document.gives, at("gives"))
     return Function(name, given, parameters, remember, let, result, gives, at())
 
 
 def _mistake(
-    source: Source, path: tuple[str | int, ...], home: str, document: d.MistakeDocument, axes: AxisTable
+    source: Source, path: tuple[Key, ...], home: str, document: d.MistakeDocument
 ) -> Mistake:
     replace = {}
     for key, value in document.replace.items():
         function, _, tensor = key.rpartition(".")
-        at = source.at(*path, "replace", key)
-        replace[(function or home, tensor)] = equation(tensor, value, at, axes)
+        replace[(function or home, tensor)] = equation(source, (*path, "replace", key), tensor, value)
     free = {name: tuple(str(v) for v in values) for name, values in document.free.items()}
     return Mistake(document.id, replace, text(document.says), document.kind, free, source.at(*path))
 
 
+def mistake_file(source: Source, axes: AxisTable) -> dict[str, Mistake]:
+    """One file under `mistakes/`. Raises `PackError`."""
+    only(source, "mistakes")
+    found: dict[str, Mistake] = {}
+    for i in items(source, "mistakes"):
+        document = convert(source, ("mistakes", i), d.MistakeDocument)
+        if document.id in found:
+            raise PackError(f"the mistake '{document.id}' stands twice", source.at("mistakes", i))
+        found[document.id] = _mistake(source, ("mistakes", i), document.of, document, axes)
+    return found
+
+
 def program(
-    axes_source: Source, tensors_source: Source, sources: Sequence[Source]
+    axes_source: Source, tensors_source: Source, sources: Sequence[Source], mistake_sources: Sequence[Source] = ()
 ) -> Program:
     """The whole program. Raises `PackError`."""
     axes = axis_table(axes_source)
@@ -152,6 +165,10 @@ def program(
         _disjoint(all_functions, found, "function")
         _disjoint(all_mistakes, mistakes, "mistake")
         all_functions.update(found)
+        all_mistakes.update(mistakes)
+    for source in mistake_sources:
+        mistakes = mistake_file(source, axes)
+        _disjoint(all_mistakes, mistakes, "mistake")
         all_mistakes.update(mistakes)
     for tensor in tensors.values():
         for function in tensor.functions:

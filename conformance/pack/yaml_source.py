@@ -112,7 +112,7 @@ class _Builder:
         if not node.style:  # a plain scalar, neither quoted nor a block
             if _NUMBER_LIKE.match(text) and node.tag == "tag:yaml.org,2002:str":
                 raise PackError(
-                    f"YAML reads {text} as a string", self.location(node), "write it with a point: 1.0e-5"
+                    f"YAML reads {text} as a string", self.location(node), "write it with a point and a sign: 1.0e-5, 1.0e+9"
                 )
             if text.lower() in _WORD_BOOLEANS and node.tag == "tag:yaml.org,2002:bool":
                 raise PackError(

@@ -14,8 +14,8 @@ fully_masked = "zero"
 
 def softmax(x, axis):
     x = np.moveaxis(x, axis, -1)
-    top = x.max(-1)
-    log_total = top + np.log(np.exp(x - top[..., None]).sum(-1))
+    x = x - x.max(-1)[..., None]  # first: the log of the sum is small beside large x
+    log_total = np.log(np.exp(x).sum(-1))
     return np.moveaxis(np.exp(x - log_total[..., None]), -1, axis)
 
 
@@ -33,7 +33,7 @@ def rms_norm(x, weight, eps):
 
 
 def rope(x, positions, theta):
-    batch, n_heads, n_tokens, d_head = x.shape
+    d_head = x.shape[-1]
     rotated = np.empty_like(x)
     for t, position in enumerate(positions):
         for i in range(d_head // 2):

@@ -55,7 +55,7 @@ class Model:
         scores = q @ keys.transpose(0, 1, 3, 2) / c.d_head**0.5
         scores = np.ma.masked_array(scores, np.broadcast_to(hidden, scores.shape))
         top = scores.max(axis=-1, keepdims=True).filled(0)
-        weights = np.ma.exp(scores - top).filled(0)  # hidden keys: weight 0
+        weights = np.exp((scores - top).filled(-np.inf))  # hidden keys: weight 0
         weights = weights / np.fmax(weights.sum(axis=-1, keepdims=True), 1e-37)
         z = (weights @ values).transpose(0, 2, 1, 3).reshape(*x.shape[:2], -1)
         return z @ p[name + "w_o"], (k, v)

@@ -35,6 +35,8 @@ class Model:
         n = old.shape[1]
         if positions is None:
             positions = np.arange(n, n + t)
+            if attention_mask is not None:
+                positions = (attention_mask.cumsum(-1) - 1).clip(0)[:, n:]
         positions = np.concatenate([old, np.broadcast_to(positions, (b, t))], axis=1)
         new = {"positions": positions}
         see = np.tri(n + t, dtype=bool)[n:]

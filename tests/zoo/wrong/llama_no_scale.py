@@ -60,7 +60,8 @@ class Model:
         past = 0 if cache is None else cache[0][0].shape[2]
         now = tokens.shape[1]
         if positions is None:
-            positions = np.arange(past, past + now)
+            real = np.ones((1, past + now), dtype=bool) if attention_mask is None else attention_mask
+            positions = np.maximum(real.cumsum(1) - 1, 0)[:, past:]
         freq = self.cfg.rope_theta ** (-np.arange(0, self.cfg.d_head, 2) / self.cfg.d_head)
         angle = np.atleast_2d(positions)[:, None, :, None] * freq
         ok = np.tri(now, past + now, past, dtype=bool)

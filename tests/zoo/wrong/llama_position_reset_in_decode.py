@@ -39,6 +39,8 @@ class Model:
         past = cache["length"]
         if positions is None:
             positions = np.arange(T)  # WRONG
+            if attention_mask is not None:
+                positions = np.maximum(attention_mask.cumsum(1)[:, past:] - 1, 0)
         visible = np.tri(T, past + T, past, dtype=bool)[None]
         if attention_mask is not None:
             visible = visible & attention_mask[:, None, :]

@@ -50,7 +50,9 @@ class Model:
         cfg, p = self.config, self.params
         mask = np.tri(tokens.shape[1], dtype=bool)[None]
         mask = mask if attention_mask is None else mask & attention_mask[:, None]
-        positions = np.arange(tokens.shape[1]) if positions is None else positions
+        if positions is None:
+            real = np.ones_like(tokens) if attention_mask is None else attention_mask
+            positions = np.maximum(np.cumsum(real, axis=1) - 1, 0)
         x = p["embed"][tokens]
         for i in range(cfg.n_layers):
             name = f"layers.{i}"

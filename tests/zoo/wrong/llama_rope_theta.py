@@ -36,6 +36,8 @@ class Model:
         report = tap or (lambda name, tensor: None)
         size = tokens.shape[1]
         where = np.arange(size) if positions is None else positions
+        if positions is None and attention_mask is not None:
+            where = np.clip(np.cumsum(attention_mask, axis=-1) - 1, 0, None)
         angle = where[..., None, :, None] * inverse_frequencies(c)
         readable = np.tri(size, dtype=bool)
         if attention_mask is not None:

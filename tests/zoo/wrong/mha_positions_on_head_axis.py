@@ -9,7 +9,8 @@ variant = "llama"
 def multi_head_attention(x, params, config, attention_mask=None, positions=None, tap=None):
     B, T, _ = x.shape
     H, G, Dh = config.n_heads, config.n_kv_heads, config.d_head
-    positions = np.arange(T) if positions is None else np.asarray(positions)
+    if positions is None:
+        positions = np.arange(T) if attention_mask is None else np.maximum(attention_mask.cumsum(1) - 1, 0)
     inv = config.rope_theta ** (-np.arange(0, Dh, 2) / Dh)
     angle = positions[..., None] * inv  # WRONG
     rotor = np.cos(angle) + 1j * np.sin(angle)

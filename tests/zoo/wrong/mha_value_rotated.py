@@ -20,6 +20,8 @@ def multi_head_attention(x, params, config, attention_mask=None, positions=None,
     emit = tap or (lambda name, tensor: None)
     batch, length = x.shape[:2]
     at = np.arange(length) if positions is None else positions
+    if positions is None and attention_mask is not None:
+        at = np.maximum(np.cumsum(attention_mask, axis=1) - 1, 0)
     shape = (batch, length, -1)
     q = (x @ params["w_q"]).reshape(*shape, config.d_head).swapaxes(1, 2)
     k = (x @ params["w_k"]).reshape(*shape, config.d_head).swapaxes(1, 2)

@@ -1,0 +1,72 @@
+"""`statistic: {tensor, expression, equals}`: a mean over many seeds, with its sampling error.
+
+The program is read on the same samples. A target that computes the same has the same mean, however
+far chance puts that from the number; so chance alone never fails anyone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from conformance.judging.common import Question
+from conformance.language.arithmetic import Array
+from conformance.language.expression import names_in, parse
+from conformance.language.program import Text
+from conformance.language.tensors import Named
+from conformance.pack.documents import StatisticDocument
+from conformance.pack.model import Claim
+from conformance.plan.scenario import Scenario, instantiate
+from conformance.results.records import Evidence, Judgement
+
+BOUND = 6.0
+"""Standard errors that the target's mean may be off beyond what the program's is."""
+
+
+def reads(claim: Claim) -> frozenset[str]:
+    """The tensors of the expression."""
+    body: StatisticDocument = claim.body
+    return names_in(parse(body.expression, claim.at)) | {body.tensor}
+
+
+def judge(question: Question) -> Judgement:
+    """The mean of the expression over all elements and seeds."""
+    body: StatisticDocument = question.claim.body
+    own: list[float] = []
+    exact: list[float] = []
+    for i in range(body.seeds):
+        asked = replace(question, scenario=reseeded(question.scenario, i))
+        seen = asked.observation()
+        unusable = asked.unusable(seen, body.tensor)
+        if unusable is not None:
+            return unusable
+        own.append(mean(asked, seen.steps[0].outputs[body.tensor]))
+        exact.append(mean(asked, asked.bench.expected(asked.scenario)[0].outputs[body.tensor]))
+    got, true, wanted = float(np.mean(own)), float(np.mean(exact)), float(body.equals)
+    error = float(np.std(exact, ddof=1) / np.sqrt(len(exact))) if len(exact) > 1 else abs(true - wanted)
+    allowed = abs(true - wanted) + BOUND * error
+    margin = abs(got - wanted) / allowed if np.isfinite(got) and allowed > 0 else float("inf")
+    said = f"the mean of {body.expression} is {got:.4g}; {wanted:g} ± {allowed:.2g} was expected"
+    text = Text(said, f"{body.expression} 的均值为 {got:.4g}；应为 {wanted:g} ± {allowed:.2g}")
+    if margin <= 1:
+        return Judgement("pass", text, margin)
+    return Judgement("fail", text, margin, Evidence(body.tensor, {}, got, wanted, allowed))
+
+
+def reseeded(scenario: Scenario, i: int) -> Scenario:
+    """The same case with other random inputs; the first is the scenario itself."""
+    if i == 0:
+        return scenario
+    return instantiate(
+        scenario.pack, scenario.operation, scenario.case, scenario.variant, scenario.choices, scenario.seed + 7919 * i
+    )
+
+
+def mean(question: Question, tensor: Named[Array]) -> float:
+    """The expression's mean over one scenario."""
+    body: StatisticDocument = question.claim.body
+    value = question.scenario.evaluate(body.expression, {body.tensor: tensor})
+    counts = question.counted(0, value, question.claim.where)
+    array = np.asarray(value.array, np.float64)
+    return float(np.mean(array if counts is None else array[np.broadcast_to(counts, array.shape)]))

@@ -1,0 +1,305 @@
+"""What every report shows, read once from a results file: the claims, the ladder, the cause.
+
+A results file may be cut off, newer than this tool, or written by somebody else, so nothing in it is
+taken for granted: a field that is missing or of another type is shown as if it were empty, and all
+text is bounded and made harmless (`plain`). A renderer has but to escape its own markup.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from conformance.language.program import Text
+from conformance.pack.model import RUNGS
+from conformance.reports import plain
+from conformance.results.records import BROKEN, VERDICTS
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a claim says. Of one whose line is missing, only what its verdicts tell."""
+
+    id: str
+    rung: str
+    level: str
+    statements: tuple[str, ...]
+    question: str = ""
+    title: Text = Text("", "")
+    says: Text = Text("", "")
+    equation: str = ""
+    tensors: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The worst element. `index` names an axis and a position each, as in `head 1, query 2, key 3`."""
+
+    tensor: str
+    index: str
+    got: str
+    expected: str
+    tolerance: str
+
+
+@dataclass(frozen=True)
+class Where:
+    """A place in the target: a line of its source, or a node of its graph."""
+
+    file: str = ""
+    line: str = ""
+    text: str = ""
+    variable: str = ""
+    node: str = ""
+    op_type: str = ""
+
+    @property
+    def at(self) -> str:
+        """`file.py:41`; '' for a node."""
+        return f"{self.file}:{self.line}" if self.file and self.line else self.file
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A mistake that explains what came."""
+
+    id: str
+    says: Text
+    fit: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One verdict line."""
+
+    claim: str
+    rung: str
+    level: str
+    case: str
+    variant: str
+    dtype: str
+    verdict: str
+    summary: Text
+    margin: float | None
+    close: bool
+    diagnosis: tuple[Mistake, ...]
+    where: Where | None
+    evidence: Evidence | None
+    reproduce: str
+    consequence_of: str
+
+    @property
+    def broken(self) -> bool:
+        """Whether the target is at fault."""
+        return self.verdict in BROKEN
+
+    @property
+    def off(self) -> str:
+        """The margin in words of a number: `1.2e+05`; '' where there is none."""
+        return "" if self.margin is None else "NaN" if math.isnan(self.margin) else f"{self.margin:.3g}".replace("inf", "∞")
+
+    @property
+    def occasion(self) -> str:
+        """`case, variant, dtype`, without what is not declared."""
+        return ", ".join(part for part in (self.case, self.variant, self.dtype) if part)
+
+
+@dataclass(frozen=True)
+class Graded:
+    """A claim with all its verdicts, in the order of the run."""
+
+    claim: Claim
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def broken(self) -> tuple[Verdict, ...]:
+        """Those at which the target is at fault."""
+        return tuple(v for v in self.verdicts if v.broken)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Number of verdicts by verdict."""
+        return _counts(self.verdicts)
+
+    @property
+    def verdict(self) -> str:
+        """The one verdict that stands for all: the gravest."""
+        return next((v for v in GRAVITY if any(line.verdict == v for line in self.verdicts)), "unsupported")
+
+    @property
+    def worst(self) -> Verdict:
+        """The broken verdict with the largest margin; of several, the one that shows the most."""
+        return max(self.broken or self.verdicts, key=_weight)
+
+    @property
+    def diagnosis(self) -> tuple[Mistake, ...]:
+        """The mistakes that explain it: those of the worst verdict, else of any."""
+        return next((v.diagnosis for v in (self.worst, *self.broken) if v.diagnosis), ())
+
+    @property
+    def where(self) -> Where | None:
+        """The place in the target's source: that of the worst verdict, else of any."""
+        return next((v.where for v in (self.worst, *self.broken) if v.where), None)
+
+    @property
+    def reproduce(self) -> str:
+        """The lines that show it without this tool."""
+        return next((v.reproduce for v in (self.worst, *self.broken) if v.reproduce), "")
+
+    @property
+    def consequence_of(self) -> str:
+        """What it only suffers from, when each of its broken verdicts does."""
+        return self.worst.consequence_of if all(v.consequence_of for v in self.broken) else ""
+
+
+GRAVITY = ("fail", "error", "timeout", "waived", "pass", "unsupported")
+"""Verdicts, the one that stands for a claim first: a claim that passed somewhere was not unsupported."""
+
+
+@dataclass(frozen=True)
+class Rung:
+    """A rung of the ladder: verdicts by verdict, and whether it is the first broken one."""
+
+    name: str
+    counts: Mapping[str, int]
+    first_broken: bool
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing on it got a verdict."""
+        return not any(self.counts.values())
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Claims that share a reason for not being graded (or for being waived)."""
+
+    says: Text
+    claims: tuple[str, ...]
+    rungs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A set of mistakes that fit alike, and the claims that name it."""
+
+    mistakes: tuple[Mistake, ...]
+    claims: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """`scale-by-model-width`, or several that cannot be told apart."""
+        return " / ".join(m.id for m in self.mistakes)
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that a report shows. `conforms` is None for an interrupted run."""
+
+    conforms: bool | None
+    sentence: Text
+    ladder: tuple[Rung, ...]
+    first_broken: Mapping[str, str]
+    graded: tuple[Graded, ...]
+    problems: tuple[Graded, ...]
+    causes: tuple[Cause, ...]
+    refused: tuple[Reason, ...]
+    waived: tuple[Reason, ...]
+    required: tuple[str, ...]
+    facts: Mapping[str, str]
+    environment: Mapping[str, str]
+    printed: str
+    notes: tuple[Text, ...]
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Number of verdicts by verdict."""
+        return {name: sum(rung.counts[name] for rung in self.ladder) for name in VERDICTS}
+
+    @property
+    def first(self) -> Graded | None:
+        """The claim to look at first."""
+        return self.problems[0] if self.problems else None
+
+
+def _counts(verdicts: Sequence[Verdict]) -> dict[str, int]:
+    return {name: sum(v.verdict == name for v in verdicts) for name in VERDICTS}
+
+
+def _weight(verdict: Verdict) -> tuple[float, bool, bool, bool]:
+    margin = -1.0 if verdict.margin is None else math.inf if math.isnan(verdict.margin) else verdict.margin
+    return margin, verdict.evidence is not None, bool(verdict.diagnosis), bool(verdict.reproduce)
+
+
+def position(rung: str) -> int:
+    """Where a rung stands on the ladder; one that this tool does not know stands at its end."""
+    return RUNGS.index(rung) if rung in RUNGS else len(RUNGS)
+
+
+# -- lines of the file, one by one -------------------------------------------------------------------
+
+
+def claim_of(line: Mapping[str, Any]) -> Claim:
+    """A claim line."""
+    tensors = line.get("tensors")
+    return Claim(
+        plain.line(line.get("id"), plain.NAME),
+        plain.line(line.get("rung"), plain.NAME),
+        plain.line(line.get("level"), plain.NAME),
+        plain.strings(line.get("statements")),
+        plain.line(line.get("question"), plain.NAME),
+        plain.both(line.get("title")),
+        plain.both(line.get("says")),
+        plain.line(line.get("equation")),
+        {plain.line(n, plain.NAME): plain.strings(a) for n, a in tensors.items()} if isinstance(tensors, Mapping) else {},
+    )
+
+
+def verdict_of(line: Mapping[str, Any]) -> Verdict:
+    """A verdict line."""
+    found = line.get("diagnosis")
+    return Verdict(
+        plain.line(line.get("claim"), plain.NAME),
+        plain.line(line.get("rung"), plain.NAME),
+        plain.line(line.get("level"), plain.NAME),
+        plain.line(line.get("case"), plain.NAME),
+        plain.line(line.get("variant"), plain.NAME),
+        plain.line(line.get("dtype"), plain.NAME),
+        plain.line(line.get("verdict"), plain.NAME),
+        plain.both(line.get("summary")),
+        plain.real(line.get("margin")),
+        line.get("close") is True,
+        tuple(_mistake(d) for d in found[:8] if isinstance(d, Mapping)) if isinstance(found, list) else (),
+        _where(line.get("where")),
+        _evidence(line.get("evidence")),
+        plain.block(line.get("reproduce")),
+        plain.line(line.get("consequence_of"), plain.NAME),
+    )
+
+
+def _mistake(found: Mapping[str, Any]) -> Mistake:
+    fit = plain.real(found.get("fit"))
+    return Mistake(
+        plain.line(found.get("mistake"), plain.NAME), plain.both(found.get("says")), "" if fit is None else f"{fit:.2g}"
+    )
+
+
+def _where(place: object) -> Where | None:
+    if not isinstance(place, Mapping):
+        return None
+    where = Where(**{name: plain.line(place.get(name), 300) for name in Where.__dataclass_fields__})
+    return where if where.at or where.node else None
+
+
+def _evidence(found: object) -> Evidence | None:
+    if not isinstance(found, Mapping):
+        return None
+    index = found.get("index")
+    pairs = list(index.items())[:16] if isinstance(index, Mapping) else []
+    return Evidence(
+        plain.line(found.get("tensor"), plain.NAME),
+        ", ".join(f"{plain.line(axis, 40)} {plain.line(i, 40)}" for axis, i in pairs),
+        *(plain.number(found.get(name)) for name in ("got", "expected", "tolerance")),
+    )

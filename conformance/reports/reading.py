@@ -1,0 +1,182 @@
+"""From the lines of a results file to the `Report` that every renderer shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from conformance.language.program import Text
+from conformance.pack.model import RUNGS
+from conformance.reports import plain
+from conformance.reports.model import (
+    Cause,
+    Claim,
+    Graded,
+    Reason,
+    Report,
+    Rung,
+    Verdict,
+    claim_of,
+    position,
+    verdict_of,
+)
+from conformance.reports.words import word
+from conformance.results.records import BROKEN, VERDICTS
+from conformance.results.store import Results
+
+
+def report_of(results: Results) -> Report:
+    """All that a report shows of one run. Never raises for what a file holds."""
+    verdicts = tuple(verdict_of(line) for line in results.verdicts)
+    end = results.end
+    first = _first_broken(end, verdicts)
+    graded = _graded(results.claims, verdicts)
+    problems = _problems(graded, first.get("claim", ""))
+    return Report(
+        conforms=None if end is None else end.get("conforms") is True,
+        sentence=_sentence(end, verdicts),
+        ladder=_ladder(verdicts, first.get("rung", "")),
+        first_broken=first,
+        graded=graded,
+        problems=problems,
+        causes=_causes(problems),
+        refused=_reasons(v for v in verdicts if v.verdict == "unsupported"),
+        waived=_reasons(v for v in verdicts if v.verdict == "waived"),
+        required=plain.strings(end.get("required_not_graded")) if end is not None else (),
+        facts=_facts(results.run, end),
+        environment=_flat(results.run.get("environment")),
+        printed=plain.block(results.run.get("printed")),
+        notes=_notes(results),
+    )
+
+
+def _graded(claims: Mapping[str, Any], verdicts: Sequence[Verdict]) -> tuple[Graded, ...]:
+    lines: dict[str, list[Verdict]] = {}
+    for verdict in verdicts:
+        lines.setdefault(verdict.claim, []).append(verdict)
+    known = {claim.id: claim for claim in map(claim_of, claims.values())}
+    return tuple(
+        Graded(known.get(name) or Claim(name, own[0].rung, own[0].level, ()), tuple(own))
+        for name, own in lines.items()
+    )
+
+
+def _problems(graded: Sequence[Graded], first: str) -> tuple[Graded, ...]:
+    """Broken claims, the one to look at first before all others, mere consequences last."""
+
+    def order(item: Graded) -> tuple[bool, bool, int, bool]:
+        claim = item.claim
+        return claim.id != first, bool(item.consequence_of), position(claim.rung), claim.level != "MUST"
+
+    return tuple(sorted((item for item in graded if item.broken), key=order))
+
+
+def _causes(problems: Sequence[Graded]) -> tuple[Cause, ...]:
+    """What explains the broken claims; the cause of the claim to look at first stands first."""
+    named: dict[tuple[str, ...], Cause] = {}
+    for item in problems:
+        key = tuple(m.id for m in item.diagnosis)
+        if key:
+            before = named.get(key, Cause(item.diagnosis, ()))
+            named[key] = Cause(before.mistakes, (*before.claims, item.claim.id))
+    first, *rest = named.values() or (None,)
+    if first is None:
+        return ()
+    # A claim that cannot tell two mistakes apart says nothing against the one that another claim names.
+    others = [c for c in rest if not _same(c, first)]
+    alike = [claim for c in rest if _same(c, first) for claim in c.claims]
+    following = [i.claim.id for i in problems if i.consequence_of in {m.id for m in first.mistakes}]
+    whole = dict.fromkeys([*first.claims, *alike, *following])
+    return (Cause(first.mistakes, tuple(whole)), *sorted(others, key=lambda c: -len(c.claims)))
+
+
+def _same(one: Cause, other: Cause) -> bool:
+    return bool({m.id for m in one.mistakes} & {m.id for m in other.mistakes})
+
+
+def _ladder(verdicts: Sequence[Verdict], first: str) -> tuple[Rung, ...]:
+    others = sorted({v.rung for v in verdicts} - set(RUNGS))
+    return tuple(
+        Rung(
+            rung,
+            {name: sum(v.rung == rung and v.verdict == name for v in verdicts) for name in VERDICTS},
+            rung == first,
+        )
+        for rung in (*RUNGS, *others)
+    )
+
+
+def _first_broken(end: Mapping[str, Any] | None, verdicts: Sequence[Verdict]) -> dict[str, str]:
+    """What the end line says; of an interrupted run, the first so far."""
+    said = end.get("first_broken") if end is not None else None
+    if isinstance(said, Mapping):
+        return {name: plain.line(said.get(name), plain.NAME) for name in ("rung", "claim", "tensor")}
+    broken = [v for v in verdicts if v.broken and v.level == "MUST"]
+    if end is not None or not broken:
+        return {}
+    first = min(broken, key=lambda v: position(v.rung))
+    return {"rung": first.rung, "claim": first.claim, "tensor": first.evidence.tensor if first.evidence else ""}
+
+
+def _sentence(end: Mapping[str, Any] | None, verdicts: Sequence[Verdict]) -> Text:
+    if end is None:
+        return word("interrupted", n=len(verdicts), broken=sum(v.broken for v in verdicts))
+    said = plain.both(end.get("sentence"))
+    if said.en:
+        return said
+    return word("conforms" if end.get("conforms") is True else "does not conform")
+
+
+def _reasons(verdicts: Iterable[Verdict]) -> tuple[Reason, ...]:
+    """Verdicts grouped by what their summaries say; the reason that costs most claims first."""
+    groups: dict[Text, list[Verdict]] = {}
+    for verdict in verdicts:
+        groups.setdefault(verdict.summary, []).append(verdict)
+    reasons = [
+        Reason(
+            says,
+            tuple(dict.fromkeys(v.claim for v in lines)),
+            tuple(sorted({v.rung for v in lines}, key=position)),
+        )
+        for says, lines in groups.items()
+    ]
+    return tuple(sorted(reasons, key=lambda reason: -len(reason.claims)))
+
+
+def _facts(run: Mapping[str, Any], end: Mapping[str, Any] | None) -> dict[str, str]:
+    pack = " ".join(plain.line(run.get(name), plain.NAME) for name in ("pack", "pack_version")).strip()
+    said = {
+        "target": plain.line(run.get("target"), 300),
+        "variants": ", ".join(plain.strings(run.get("variants"))),
+        "dtypes": ", ".join(plain.strings(run.get("dtypes"))),
+        "pack": pack,
+        "seed": plain.number(run.get("seed")),
+        "isolation": plain.line(run.get("isolation"), 300),
+        "tool": plain.line(run.get("tool_version"), plain.NAME),
+        "seconds": plain.number(end.get("seconds")) if end is not None else "",
+    }
+    return {name: value for name, value in said.items() if value}
+
+
+def _flat(environment: object, prefix: str = "", most: int = 40) -> dict[str, str]:
+    """The environment as names and values, bounded in number; a nested one with dots in its names."""
+    if not isinstance(environment, Mapping):
+        return {}
+    flat: dict[str, str] = {}
+    for key, value in list(environment.items())[:most]:
+        name = f"{prefix}{plain.line(key, 80)}"
+        if isinstance(value, Mapping) and not prefix:
+            flat |= _flat(value, f"{name}.")
+        else:
+            flat[name] = plain.line(value, 300)
+    return dict(list(flat.items())[:most])
+
+
+def _notes(results: Results) -> tuple[Text, ...]:
+    own = results.run.get("notes")
+    said = [plain.both(note) for note in (own[:20] if isinstance(own, list) else [])]
+    read = [plain.both(note) for note in results.notes[:20]]
+    return (*([word("interrupted note")] if results.end is None else []), *said, *read)
+
+
+__all__ = ["BROKEN", "report_of"]

@@ -1,0 +1,150 @@
+"""What reports say themselves, in both languages; everything else they say comes from the results file."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from conformance.language.program import Text
+
+LANGUAGES = ("en", "zh")
+
+_WORDS: Final[dict[str, tuple[str, str]]] = {
+    # the ladder
+    "operation": ("operation", "算子"),
+    "layer": ("layer", "层"),
+    "model": ("model", "模型"),
+    "decode": ("decode", "解码"),
+    "graph": ("graph", "计算图"),
+    "ladder": ("Ladder", "评测阶梯"),
+    "rung": ("rung", "阶梯"),
+    "first broken": ("first broken", "最先出错"),
+    "not graded": ("not graded", "未评测"),
+    "first broken rung": ("first broken rung: {rung}, at {claim}", "最先出错的一级：{rung}，断言 {claim}"),
+    # verdicts
+    "pass": ("pass", "通过"),
+    "fail": ("fail", "不符"),
+    "error": ("error", "出错"),
+    "timeout": ("timeout", "超时"),
+    "unsupported": ("unsupported", "不支持"),
+    "waived": ("waived", "豁免"),
+    # at the top
+    "cause": ("cause", "原因"),
+    "seen": ("seen", "现象"),
+    "place": ("place", "位置"),
+    "change": ("change", "应改为"),
+    "explains": ("{mistakes}; explains {n} of {all} broken claims", "{mistakes}；可解释 {all} 条出错断言中的 {n} 条"),
+    "other causes": ("other causes: {mistakes}", "其他原因：{mistakes}"),
+    "or": (", or ", "，或者"),
+    "in variable": (" (variable {variable})", "（变量 {variable}）"),
+    "node": ("node {node} ({op})", "节点 {node}（{op}）"),
+    "make equal": ("make {tensor} satisfy {equation}", "使 {tensor} 满足 {equation}"),
+    "signature": ("the call must work as the document says: {says}", "调用应如文档所述：{says}"),
+    # one claim
+    "broken claims": ("What does not conform", "不符合的断言"),
+    "says": ("says", "文档"),
+    "document": ("the document says", "文档的说法"),
+    "statements": ("statements", "陈述"),
+    "statement": ("statement", "陈述"),
+    "equation": ("equation", "公式"),
+    "worst": ("worst", "最差处"),
+    "worst element": ("worst element", "误差最大的元素"),
+    "at": ("at", "处"),
+    "got": ("got", "得到"),
+    "expected": ("expected", "应为"),
+    "tolerance": ("tolerance", "容差"),
+    "margin": ("margin", "误差/容差"),
+    "tolerances off": ("{n} tolerances off", "误差为容差的 {n} 倍"),
+    "close call": ("close to the tolerance", "接近容差"),
+    "only element": ("its only element", "唯一的元素"),
+    "mistake": ("mistake", "错误"),
+    "fits": ("fit {fit}", "吻合度 {fit}"),
+    "where": ("where", "位置"),
+    "reproduce": ("reproduce", "复现"),
+    "reproduce without": ("reproduce without this tool", "不用本工具即可复现"),
+    "on case": ("on {case}", "用例 {case}"),
+    "case": ("case", "用例"),
+    "cases": ("broken in {n} of {all} verdicts", "{all} 个判定中有 {n} 个未通过"),
+    "consequence": ("follows from {cause}", "由 {cause} 引起"),
+    "consequences": ("Follow from those above", "由上述问题引起"),
+    "counted from 0": ("Indices count from 0.", "下标从 0 开始。"),
+    "more": ("… and {n} more in {report}", "……另有 {n} 条，见 {report}"),
+    "more lines": ("… and {n} more", "……另有 {n} 条"),
+    # what was not graded
+    "not graded title": ("Not graded, and why", "未评测及原因"),
+    "claims": ("claims", "断言"),
+    "n claims": ("{n} claims", "{n} 条断言"),
+    "one claim": ("1 claim", "1 条断言"),
+    "waived title": ("Waived", "已豁免"),
+    "required": ("required, but not graded", "要求评测但未评测"),
+    "printed title": ("Printed by the submission", "被测代码的输出"),
+    "environment": ("Environment", "运行环境"),
+    "isolation": ("isolation", "隔离"),
+    "notes": ("Notes", "说明"),
+    # the whole
+    "conforms": ("conforms in all it offers", "在其提供的范围内全部符合"),
+    "does not conform": ("does not conform", "不符合"),
+    "interrupted": (
+        "interrupted: {n} verdicts so far, {broken} of them broken; this is no result",
+        "评测中断：目前有 {n} 个判定，其中 {broken} 个未通过；这不是最终结果",
+    ),
+    "interrupted note": (
+        "the file has no end line, so the run was interrupted; it is shown as far as it goes",
+        "文件没有结束行，说明评测被中断；以下仅显示已有部分",
+    ),
+    "target": ("target", "被测对象"),
+    "pack": ("pack", "规范包"),
+    "variants": ("variants", "变体"),
+    "variant": ("variant", "变体"),
+    "dtypes": ("dtypes", "精度"),
+    "dtype": ("dtype", "精度"),
+    "seed": ("seed", "随机种子"),
+    "tool": ("tool", "工具"),
+    "seconds": ("seconds", "秒数"),
+    "none declared": ("none declared", "未声明"),
+    # the page
+    "page title": ("Conformance report", "符合性报告"),
+    "all claims": ("All claims", "全部断言"),
+    "filter": ("Filter", "筛选"),
+    "verdict": ("verdict", "判定"),
+    "claim": ("claim", "断言"),
+    "level": ("level", "级别"),
+    "summary": ("finding", "结论"),
+    "all": ("all", "全部"),
+    "search": ("search", "搜索"),
+    "search hint": ("id, title or text", "编号、标题或文字"),
+    "shown": ("shown", "条显示"),
+    "nothing broken": ("Nothing is broken.", "没有出错的断言。"),
+    "language": ("Language", "语言"),
+    "run facts": ("This run", "本次评测"),
+    "verdicts": ("verdicts", "判定"),
+    "counts": ("counts", "数量"),
+    "other language": (
+        "this terminal cannot show Chinese ({encoding}); in English",
+        "此终端无法显示中文（{encoding}）；改用英文",
+    ),
+}
+
+
+def word(key: str, **fields: object) -> Text:
+    """A phrase in both languages, with its fields filled in. A key that is none is said as it is."""
+    en, zh = _WORDS.get(key, (key, key))
+    if not fields:
+        return Text(en, zh)
+    return Text(
+        en.format(**{name: _in(value, "en") for name, value in fields.items()}),
+        zh.format(**{name: _in(value, "zh") for name, value in fields.items()}),
+    )
+
+
+def say(key: str, lang: str, **fields: object) -> str:
+    """A phrase in one language."""
+    return pick(word(key, **fields), lang)
+
+
+def pick(text: Text, lang: str) -> str:
+    """A text in one language."""
+    return text.zh if lang == "zh" else text.en
+
+
+def _in(value: object, lang: str) -> str:
+    return pick(value, lang) if isinstance(value, Text) else str(value)
