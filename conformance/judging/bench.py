@@ -82,6 +82,11 @@ class Bench:
             (Tensors({"logits": named}, seen.steps[0].taps),), None, {}, seen.lower, seen.modified, False, seen.seconds
         )
 
+    def ask(self, call: Call, scenario: Scenario, dtype: str) -> Outcome:
+        """A call that is no scenario: with an argument spoilt, or for the parameters' shapes."""
+        del scenario
+        return self.session.call(call, dtype)
+
     # -- the program --------------------------------------------------------------------------
 
     def expected(self, scenario: Scenario) -> list[Tensors]:

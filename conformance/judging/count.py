@@ -38,7 +38,7 @@ def judge(question: Question) -> Judgement:
             ),
         )
     call = OperationCall(PARAMETER_SHAPES, {}, config=config(question.scenario), returns=("output",))
-    outcome = question.bench.session.call(call, question.dtype)
+    outcome = question.bench.ask(call, question.scenario, question.dtype)
     failed = failure(outcome, "parameter_shapes(config)")
     if failed is not None or not isinstance(outcome, Returned):
         assert failed is not None

@@ -106,6 +106,20 @@ def _change(scenario: Scenario, name: str, old: Named[Array], change: ChangeDocu
 
 
 @dataclass(frozen=True)
+class _Change:
+    """A tensor before and after, the program's own change of it (`exact`), the tolerance of the
+    difference, and where it counts (None: everywhere).
+    """
+
+    name: str
+    old: Named[Array]
+    new: Named[Array]
+    exact: Array
+    allowed: Array
+    counts: Array | None
+
+
+@dataclass(frozen=True)
 class _Pair:
     question: Question
     other: Question
@@ -114,8 +128,8 @@ class _Pair:
     name: str
     where: Expression | None
 
-    def tensors(self) -> list[tuple[str, Named[Array], Named[Array], Array, Array | None]]:
-        """Name, before, after, tolerance of their difference and where they count, one per tensor."""
+    def tensors(self) -> list[_Change]:
+        """What there is to compare: one for each call and layer in which the tensor is seen."""
         body: ExperimentDocument = self.question.claim.body
         q, bench = self.question, self.question.bench
         expected = bench.expected(q.scenario)
@@ -129,27 +143,37 @@ class _Pair:
                 if old is None or new is None:
                     continue
                 sigmas = [self._sigma(asked, i, name) for asked in (q, self.other)]
+                exacts = [self._exact(asked, i, name) for asked in (q, self.other)]
                 counts = q.counted(i, old, self.where)
                 rows = next((c.rows for c in body.change.values() if c.rows is not None), None)
                 if rows is not None:
                     b = old.axes.index("batch")
                     old = Named(old.axes, np.take(old.array, rows, axis=b))
                     sigmas[0] = np.take(sigmas[0], rows, axis=b)
+                    exacts[0] = np.take(exacts[0], rows, axis=b)
                     if counts is not None and counts.shape[b] > 1:
                         counts = np.take(counts, rows, axis=b)
                 if self.before.last_only and "query" in old.axes:
                     whole = expected[i].outputs[name]
                     sigmas = [last_position(Named(whole.axes, s)).array for s in sigmas]
+                    exacts = [last_position(Named(whole.axes, e)).array for e in exacts]
                     if counts is not None and counts.shape[whole.axes.index("query")] > 1:
                         counts = last_position(Named(whole.axes, counts)).array
-                found.append((name, old, new, tolerance(joined(*sigmas), q.dtype), counts))
+                with np.errstate(all="ignore"):
+                    exact = exacts[1] - exacts[0]
+                found.append(_Change(name, old, new, exact, tolerance(joined(*sigmas), q.dtype), counts))
         return found
+
+    @staticmethod
+    def _exact(asked: Question, i: int, name: str) -> Array:
+        step = asked.bench.expected(asked.scenario)[i]
+        return (step.outputs[name] if name in step.outputs else step.taps[name]).array
 
     @staticmethod
     def _sigma(asked: Question, i: int, name: str) -> Array:
         return asked.bench.sigma(asked.scenario, asked.dtype, i, name)
 
-    def _joined(self) -> tuple[str, Named[Array], Named[Array], Array, Array | None]:
+    def _joined(self) -> _Change:
         """A prompt at once against the same prompt in chunks, joined along the queries."""
         q = self.question
         (whole,) = self.before.steps
@@ -170,12 +194,12 @@ class _Pair:
             sigma_parts = [np.take(s, [-1], axis=axis) for s in sigma_parts]
         new = Named(old.axes, np.concatenate(parts, axis=axis))
         allowed = tolerance(joined(sigma, np.concatenate(sigma_parts, axis=axis)), q.dtype)
-        return self.name, old, new, allowed, counts
+        return _Change(self.name, old, new, np.zeros(old.array.shape), allowed, counts)
 
 
 def _same(pair: _Pair) -> Judgement:
     comparisons: list[Comparison] = [
-        compare(name, new, old.array, allowed, counts) for name, old, new, allowed, counts in pair.tensors()
+        compare(t.name, t.new, t.old.array, t.allowed, t.counts) for t in pair.tensors()
     ]
     if not comparisons:
         return Judgement("unsupported", texts.unseen(pair.name))
@@ -193,26 +217,33 @@ def _same(pair: _Pair) -> Judgement:
     )
 
 
+VISIBLE = 3.0
+"""Tolerances by which the program's own tensor must move before the target's is asked to."""
+
+
 def _moves(pair: _Pair) -> Judgement:
-    """At every position that `where` names, some element must differ by more than noise."""
+    """At every position that `where` names, some element must differ by more than noise.
+
+    Where the program itself hardly moves (in a dtype of few bits), nothing can be asked.
+    """
     tensors = pair.tensors()
     if not tensors:
         return Judgement("unsupported", texts.unseen(pair.name))
     weakest = np.inf
-    for name, old, new, allowed, counts in tensors:
-        both = np.asarray(new.array, np.float64), np.asarray(old.array, np.float64)
+    for tensor in tensors:
+        both = np.asarray(tensor.new.array, np.float64), np.asarray(tensor.old.array, np.float64)
         if not all(np.isfinite(a).all() for a in both):
-            return Judgement("fail", Text(f"`{name}` is not finite", f"`{name}` 含有非有限值"))
-        with np.errstate(all="ignore"):
-            moved = np.abs(both[0] - both[1]) / np.maximum(allowed, 5e-324)
-        if counts is None:
-            weakest = min(weakest, float(moved.max(initial=0.0)))
-            continue
+            return Judgement("fail", Text(f"`{tensor.name}` is not finite", f"`{tensor.name}` 含有非有限值"))
+        counts = tensor.counts
         # Axes along which `where` does not vary are those of one position's elements.
-        inner = tuple(i for i, size in enumerate(counts.shape) if size == 1)
-        per_position = moved.max(axis=inner, keepdims=True)
-        chosen = per_position[np.broadcast_to(counts, per_position.shape)]
-        weakest = min(weakest, float(chosen.min(initial=np.inf)))
+        inner = None if counts is None else tuple(i for i, size in enumerate(counts.shape) if size == 1)
+        with np.errstate(all="ignore"):
+            scale = np.maximum(tensor.allowed, 5e-324)
+            moved = np.max(np.abs(both[0] - both[1]) / scale, axis=inner, keepdims=True, initial=0.0)
+            demanded = np.max(np.abs(tensor.exact) / scale, axis=inner, keepdims=True, initial=0.0) > VISIBLE
+        if counts is not None:
+            demanded = demanded & np.broadcast_to(counts, demanded.shape)
+        weakest = min(weakest, float(moved[demanded].min(initial=np.inf)))
     if weakest == np.inf:
         return Judgement("unsupported", texts.nothing_to_compare())
     if weakest > 1:
@@ -222,5 +253,3 @@ def _moves(pair: _Pair) -> Judgement:
         Text(f"`{pair.name}` must move here and does not", f"`{pair.name}` 此处必须变化，却没有变化"),
         float(1 / weakest) if weakest > 0 else float("inf"),
     )
-
-

@@ -36,9 +36,8 @@ def judge(question: Question) -> Judgement:
     usual = question.observation()
     if usual.failed is not None:
         return usual.failed
-    outcome = question.bench.session.call(
-        replace(call, arguments={**call.arguments, body.argument: spoilt}), question.dtype
-    )
+    bad = replace(call, arguments={**call.arguments, body.argument: spoilt})
+    outcome = question.bench.ask(bad, question.scenario, question.dtype)
     if isinstance(outcome, Raised):
         said = f"it raised {outcome.type}: {outcome.message}"
         return Judgement("pass", Text(said[:300], f"抛出异常 {outcome.type}：{outcome.message}"[:300]), 0.0)

@@ -10,14 +10,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from conformance.judging.common import Question
+from conformance.judging import texts
+from conformance.judging.common import Question, prefixes
 from conformance.language.arithmetic import Array
 from conformance.language.expression import names_in, parse
 from conformance.language.program import Text
 from conformance.language.tensors import Named
 from conformance.pack.documents import StatisticDocument
 from conformance.pack.model import Claim
-from conformance.plan.scenario import Scenario, instantiate
+from conformance.plan.scenario import Scenario, Tensors, instantiate
 from conformance.results.records import Evidence, Judgement
 
 BOUND = 6.0
@@ -38,11 +39,16 @@ def judge(question: Question) -> Judgement:
     for i in range(body.seeds):
         asked = replace(question, scenario=reseeded(question.scenario, i))
         seen = asked.observation()
-        unusable = asked.unusable(seen, body.tensor)
+        outputs = asked.scenario.operation.outputs
+        unusable = asked.unusable(seen, *((body.tensor,) if body.tensor in outputs else ()))
         if unusable is not None:
             return unusable
-        own.append(mean(asked, seen.steps[0].outputs[body.tensor]))
-        exact.append(mean(asked, asked.bench.expected(asked.scenario)[0].outputs[body.tensor]))
+        want = asked.bench.expected(asked.scenario)[0]
+        pairs = [(step, find(seen.steps[0], step)) for step in places(want, body.tensor)]
+        if any(tensor is None for _, tensor in pairs):
+            return Judgement("unsupported", texts.unseen(body.tensor))
+        own.append(float(np.mean([mean(asked, t) for _, t in pairs if t is not None])))
+        exact.append(float(np.mean([mean(asked, t) for t in (find(want, step) for step, _ in pairs) if t is not None])))
     got, true, wanted = float(np.mean(own)), float(np.mean(exact)), float(body.equals)
     error = float(np.std(exact, ddof=1) / np.sqrt(len(exact))) if len(exact) > 1 else abs(true - wanted)
     allowed = abs(true - wanted) + BOUND * error
@@ -52,6 +58,16 @@ def judge(question: Question) -> Judgement:
     if margin <= 1:
         return Judgement("pass", text, margin)
     return Judgement("fail", text, margin, Evidence(body.tensor, {}, got, wanted, allowed))
+
+
+def places(want: Tensors, name: str) -> list[str]:
+    """The output of that name, or the taps of that name in every layer."""
+    return [name] if name in want.outputs else prefixes(dict(want.taps), name)
+
+
+def find(step: Tensors, name: str) -> Named[Array] | None:
+    """An output or tap by its full name."""
+    return step.outputs.get(name, step.taps.get(name))
 
 
 def reseeded(scenario: Scenario, i: int) -> Scenario:

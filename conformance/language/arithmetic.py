@@ -224,6 +224,10 @@ class Native(NumpyArithmetic):
         self.dtype = dtype
         self.real = np.dtype(np.float64 if dtype == "float64" else np.float32)
 
+    def lift(self, a: Array) -> Array:
+        """An input in the dtype; inputs have so few bits that nothing is lost."""
+        return a.astype(self.real) if a.dtype.kind == "f" else a
+
     def rounded(self, a: Array) -> Array:
         """To the nearest value of the dtype, ties to even, overflow to infinity."""
         with np.errstate(all="ignore"):

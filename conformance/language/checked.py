@@ -7,6 +7,9 @@ of what depends on it, so that each fault is reported once and every fault is.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from conformance.language.axes import ELLIPSIS, fits
@@ -14,9 +17,9 @@ from conformance.language.errors import Location, PackError
 from conformance.language.evaluate import Invocation, Reading, Scope
 from conformance.language.expression import Expression
 from conformance.language.names import STATELESS, Value
-from conformance.language.program import OTHERWISE, Choices, Equation, Given, holds
+from conformance.language.program import OTHERWISE, Choices, Equation, Given, Remembered, holds
 from conformance.language.sizes import Size
-from conformance.language.symbolic import Shape, Symbolic, size_of, tensor_of
+from conformance.language.symbolic import KINDS, Shape, Symbolic, sizes_of, tensor_of
 from conformance.language.tensors import AxisError, Named
 
 if TYPE_CHECKING:
@@ -25,20 +28,15 @@ if TYPE_CHECKING:
 SYMBOLIC = Symbolic()
 
 
-class _Word:
-    """A value that is none: it stands for itself."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __repr__(self) -> str:
-        return self.name
-
-
-UNKNOWN = _Word("UNKNOWN")
+UNKNOWN = object()
 """The value of what could not be evaluated."""
-PRESENT = _Word("PRESENT")
-"""An optional input that is given: as its default, with the axes that the declaration leaves open."""
+
+
+@dataclass(frozen=True)
+class Present:
+    """An optional input that is given: of its default's kind and sizes, in these axes."""
+
+    axes: tuple[str, ...]
 
 
 class UnknownError(PackError):
@@ -102,59 +100,49 @@ class CheckedScope(Scope[Shape]):
         for name, remembered in function.remember.items():
             value = self.checked.state.get(f":{name}")
             if value is None:
-                value = self.attempt(lambda r=remembered, n=name: Scope.recall(self, n, r), remembered.at)
+                value = self.attempt(partial(self.recall, name, remembered), remembered.at)
             # Not under check: the past and all that is read, past included, are both along `key`.
             super().bind(name, value)
+        given_now = [n for n in function.given if n in inputs and not isinstance(inputs[n], Present)]
+        for name in given_now:
+            self.take_in(name, inputs[name], function.given[name])
         for name, given in function.given.items():
-            if name in inputs and inputs[name] is not PRESENT:
-                value = inputs[name]
-                self.leave_open(given, value)
-                self.take_in(name, value, given.at)
-        for name, given in function.given.items():
-            if name not in self.env:
-                value = self.attempt(lambda g=given: self.default(g), given.at)
-                if name in inputs and isinstance(value, Named):
-                    value = self.expanded(given, value)
-                self.here = given.at
-                self.attempt(lambda n=name, g=given, v=value: self.declared(f"the default of '{n}'", v, g.axes), given.at)
-                self.leave_open(given, value)
-                self.take_in(name, value, given.at)
+            if name not in given_now:
+                value = self.attempt(partial(self.default, name, given, inputs.get(name)), given.at)
+                self.take_in(name, value, given)
 
-    def default(self, given: Given) -> Value:
-        """The value of an optional input that is left out."""
-        return UNKNOWN if given.otherwise is None else self.evaluate(given.otherwise)
+    def default(self, name: str, given: Given, present: Present | None) -> Value:
+        """The value of an optional input."""
+        value = UNKNOWN if given.otherwise is None else self.evaluate(given.otherwise)
+        if present and isinstance(value, Named):
+            sizes = {**dict(sizes_of(self.reading.program.axes, present.axes)), **self.operations.sizes(value)}
+            value = Named(present.axes, Shape(value.array.kind, tuple(sizes[axis] for axis in present.axes)))
+        self.here = given.at
+        return self.fitting(f"the default of '{name}'", value, given)
 
-    def expanded(self, given: Given, value: Named[Shape]) -> Named[Shape]:
-        """An optional input that is given: of its default's kind and sizes, in all axes it may have."""
-        table = self.reading.program.axes
-        sizes = self.operations.sizes(value)
-        axes = tensor_of(table, given.axes, "any").axes
-        return Named(axes, Shape(value.array.kind, tuple(sizes.get(a, size_of(table, a)) for a in axes)))
-
-    def leave_open(self, given: Given, value: Value) -> None:
-        """Note which axes `...` stands for in this call."""
+    def take_in(self, name: str, value: Value, given: Given) -> None:
+        """Bind an input, and note which axes the `...` of its declaration stands for."""
         if ELLIPSIS in given.axes and isinstance(value, Named):
             self.open |= set(value.axes) - set(given.axes)
+        self.admit(name, value, given.at)
 
-    def take_in(self, name: str, value: Value, at: Location) -> None:
+    def admit(self, name: str, value: Value, at: Location) -> None:
         """Give a value its name, unless it is at odds with what is there."""
         self.here = at
-        if value is UNKNOWN:
-            self.env[name] = UNKNOWN
-            return
-        bound = self.attempt(lambda: self.seen(name, value), at)
-        if bound is not UNKNOWN:
-            self.attempt(lambda: self.bind(name, bound), at)
+        if value is not UNKNOWN:
+            value = self.attempt(partial(self.seen, name, value), at)
+        if value is not UNKNOWN:
+            self.attempt(partial(self.bind, name, value), at)
         self.env.setdefault(name, UNKNOWN)
 
     def bind_equation(self, equation: Equation) -> None:
         """As in every reading; after an error the tensor has its declared axes, or is unknown."""
-        value = self.attempt(lambda: self.equation(equation), equation.at)
+        value = self.attempt(partial(self.equation, equation), equation.at)
         if value is UNKNOWN and self.reading.program.tap(self.function.name, equation.name):
             axes = self.reading.program.tensors[equation.name].axes
             value = self.likely(axes)
         if value is not None:
-            self.take_in(equation.name, value, self.place(equation))
+            self.admit(equation.name, value, self.place(equation))
 
     def equation(self, equation: Equation) -> Value:
         """As in every reading, and the alternative is noted."""
@@ -165,7 +153,7 @@ class CheckedScope(Scope[Shape]):
 
     def ask(self, condition: Condition) -> None:
         """Note what this call depends on."""
-        self.told[condition] = self.variant.told(condition)
+        self.told[condition] = self.variant.told[condition]
 
     @property
     def conditions(self) -> dict[Condition, str]:
@@ -181,22 +169,20 @@ class CheckedScope(Scope[Shape]):
 
     def finish(self) -> Value:
         """The result, of the declared axes, or else as it was declared, or else unknown."""
-        equation, gives = self.function.result, self.function.gives
-        at = self.place(equation)
+        value = self.attempt(self.checked_result, self.place(self.function.result))
+        return self.likely(self.function.gives) if value is UNKNOWN else value
 
-        def checked() -> Value:
-            value = self.result()
-            wanted = (set(gives) - {ELLIPSIS}) | (self.open if ELLIPSIS in gives else set())
-            if set(value.axes) != wanted:
-                shown = " ".join(a for axis in gives for a in (sorted(self.open) if axis == ELLIPSIS else [axis]))
-                raise PackError(
-                    f"{self.function.name} gives [{' '.join(value.axes)}], declared is [{shown}]", at,
-                    f"gives: {' '.join(gives)}",
-                )
-            return value
-
-        value = self.attempt(checked, at)
-        return self.likely(gives) if value is UNKNOWN else value
+    def checked_result(self) -> Named[Shape]:
+        """The result, which must have the axes that the function is said to give."""
+        value, gives = self.result(), self.function.gives
+        wanted = [a for axis in gives for a in (sorted(self.open) if axis == ELLIPSIS else [axis])]
+        if set(value.axes) != set(wanted):
+            raise PackError(
+                f"{self.function.name} gives [{' '.join(value.axes)}], declared are [{' '.join(wanted)}]",
+                self.here,
+                f"gives: {' '.join(gives)}",
+            )
+        return value
 
     def likely(self, axes: tuple[str, ...]) -> Value:
         """A tensor of declared axes in place of one with an error, where its sizes are known."""
@@ -209,13 +195,33 @@ class CheckedScope(Scope[Shape]):
     def keep(self) -> None:
         """Evaluate what is remembered, and hold it against its declared axes."""
         for name, remembered in self.function.remember.items():
-            value = self.attempt(lambda r=remembered: self.evaluate(r.value), remembered.at)
-            self.here = remembered.at
-            self.attempt(
-                lambda n=name, r=remembered, v=value: self.declared(f"'{n}'", v, r.axes), remembered.at
-            )
+            value = self.attempt(partial(self.kept, name, remembered), remembered.at)
             if self.site != STATELESS and value is not UNKNOWN:
                 self.state[f":{name}"] = value
+
+    def kept(self, name: str, remembered: Remembered) -> Value:
+        """The new value of what is remembered."""
+        return self.declared(f"'{name}'", self.evaluate(remembered.value), remembered.axes)
+
+    def again(self, equation: Equation) -> Value:
+        """The value of one equation, or UNKNOWN where it has none."""
+        if equation is self.function.result:
+            return self.finish()
+        self.bind_equation(equation)
+        return self.env.get(equation.name, UNKNOWN)
+
+    def resume(self, env: Mapping[str, Value], equation: Equation) -> None:
+        """Take up a call where it stands just before an equation, with what it had come to in `env`."""
+        function = self.function
+        before = takewhile(lambda e: e is not equation, (*function.let, function.result))
+        for name in (*function.remember, *function.given, *(e.name for e in before)):
+            if name in function.remember or env.get(name) is UNKNOWN:
+                super().bind(name, env[name])
+            elif name in function.given:
+                self.take_in(name, env[name], function.given[name])
+            elif name in env:
+                self.bind(name, env[name])
+        self.taps.clear()
 
     # -- declarations ---------------------------------------------------------------------------
 
@@ -226,6 +232,13 @@ class CheckedScope(Scope[Shape]):
         have = value.axes if isinstance(value, Named) else ()
         if not fits(have, axes):
             raise PackError(f"{what} has axes [{' '.join(have)}], declared are [{' '.join(axes)}]", self.here)
+        return value
+
+    def fitting(self, what: str, value: Value, given: Given) -> Value:
+        """`value`, which must be as the input is declared."""
+        self.declared(what, value, given.axes)
+        if isinstance(value, Named) and given.kind and value.array.kind not in (given.kind, "any"):
+            raise PackError(f"{what} holds {KINDS[value.array.kind]}, declared are {KINDS[given.kind]}", self.here)
         return value
 
     def seen(self, name: str, value: Value) -> Value:
@@ -281,8 +294,7 @@ class CheckedScope(Scope[Shape]):
         del params
         inputs, sizes = self.inward(call)
         for name, value in inputs.items():
-            given = call.function.given[name]
-            self.declared(f"the input '{name}' of {call.function.name}", value, given.axes)
+            self.fitting(f"the input '{name}' of {call.function.name}", value, call.function.given[name])
         stateless = site == STATELESS
         state = {} if stateless else {k[len(site) :]: v for k, v in self.checked.state.items() if _within(k, site)}
         inner = self.checker.call(call.function, inputs, sizes, state, stateless)

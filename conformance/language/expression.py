@@ -95,4 +95,9 @@ def parse(value: str | float, at: Location = NOWHERE) -> Expression:
 
 def names_in(expression: Expression) -> frozenset[str]:
     """Every name that an expression mentions: tensors, sizes, axes and functions alike."""
-    return frozenset(n.id for n in ast.walk(expression.tree) if isinstance(n, ast.Name))
+    return _names(expression.tree)
+
+
+@lru_cache(maxsize=4096)
+def _names(tree: ast.expr) -> frozenset[str]:
+    return frozenset(n.id for n in ast.walk(tree) if isinstance(n, ast.Name))

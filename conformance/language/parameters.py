@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 
 from conformance.language.errors import PackError
 from conformance.language.expression import Expression
@@ -90,9 +91,14 @@ def expressions_in_force(function: Function, choices: Choices) -> Iterator[Expre
         yield remembered.value
 
 
-def calls_in(expression: Expression) -> Iterator[ast.Call]:
+def calls_in(expression: Expression) -> tuple[ast.Call, ...]:
     """Every call in an expression, arguments before what they are given to."""
-    yield from _post_order(expression.tree)
+    return _calls(expression.tree)
+
+
+@lru_cache(maxsize=4096)
+def _calls(tree: ast.expr) -> tuple[ast.Call, ...]:
+    return tuple(_post_order(tree))
 
 
 def _post_order(node: ast.AST) -> Iterator[ast.Call]:

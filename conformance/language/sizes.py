@@ -135,7 +135,7 @@ def _term(monomial: Monomial, coefficient: Coefficient) -> str:
     """`+ 2*B*Tq`, `- Dh/2`."""
     over = [name for name, power in monomial for _ in range(power)]
     under = [name for name, power in monomial for _ in range(-power)]
-    number = abs(coefficient)
+    number: Fraction = abs(Fraction(coefficient))
     if number.numerator != 1 or not over:
         over.insert(0, str(number.numerator))
     if number.denominator != 1:

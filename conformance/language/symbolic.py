@@ -6,7 +6,7 @@ here: sizes that do not agree, a condition that is no condition, an index that i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Literal
@@ -35,7 +35,8 @@ _SIGNS = {
 _LOGICAL = frozenset({"and", "or", "not", "any", "all"})
 _COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "finite"})
 _REAL = frozenset({"divide", "power", "exp", "log", "sqrt", "sin", "cos", "tanh", "erf"})
-_WORDS: dict[Kind, str] = {"bool": "true or false", "int": "whole numbers", "real": "numbers", "any": "anything"}
+KINDS: Mapping[str, str] = {"bool": "true or false", "int": "whole numbers", "real": "real numbers", "any": "anything"}
+"""What messages call each kind."""
 
 
 class Symbolic:
@@ -87,7 +88,7 @@ class Symbolic:
     def take(self, a: Shape, indices: Shape, axis: int) -> Shape:
         """Entries along an axis."""
         if indices.kind not in ("int", "any"):
-            raise AxisError(f"the indices of take must be {_WORDS['int']}, not {_WORDS[indices.kind]}")
+            raise AxisError(f"the indices of take must be {KINDS['int']}, not {KINDS[indices.kind]}")
         return Shape(a.kind, a.sizes[:axis] + indices.sizes + a.sizes[axis + 1 :])
 
     def concatenate(self, arrays: Sequence[Shape], axis: int) -> Shape:
@@ -135,7 +136,7 @@ def _need(what: str, kind: Kind, kinds: Sequence[Kind]) -> None:
     for found in kinds:
         if found not in (kind, "any"):
             sign = what if " " in what else f"'{what}'"
-            raise AxisError(f"{sign} must be {_WORDS[kind]}, not {_WORDS[found]}; write a comparison")
+            raise AxisError(f"{sign} must be {KINDS[kind]}, not {KINDS[found]}; write a comparison")
 
 
 def _common(what: str, kinds: Sequence[Kind]) -> Kind:
@@ -178,9 +179,17 @@ def fixed_sizes(axes: AxisTable) -> dict[str, Dimension]:
     return {name: size_of(axes, name) for name, axis in axes.by_name.items() if axis.config}
 
 
+def sizes_of(axes: AxisTable, names: Sequence[str]) -> list[tuple[str, Dimension]]:
+    """Each axis with its size."""
+    return [(name, size_of(axes, name)) for name in names]
+
+
+def axes_of_input(axes: AxisTable, declared: Sequence[str]) -> tuple[str, ...]:
+    """Axes that an input of such a declaration may have: the first of the pack stands for `...`."""
+    first = next(iter(axes.by_name))
+    return tuple(dict.fromkeys(first if name == ELLIPSIS else name for name in declared))
+
+
 def tensor_of(axes: AxisTable, names: Sequence[str], kind: Kind) -> Named[Shape]:
-    """A tensor of the named axes, where `...` stands for the first axis of the pack."""
-    first = next(iter(axes.by_name), "")
-    have = [first if name == ELLIPSIS else name for name in names]
-    have = list(dict.fromkeys(name for name in have if name))
-    return Named(tuple(have), Shape(kind, tuple(size_of(axes, name) for name in have)))
+    """A tensor of the named axes."""
+    return Named(tuple(names), Shape(kind, tuple(size_of(axes, name) for name in names)))

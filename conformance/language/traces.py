@@ -7,15 +7,15 @@ In another variant where all of that is the same, so is its outcome, and nothing
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from conformance.language.checked import UNKNOWN, CheckedScope
 from conformance.language.errors import PackError
+from conformance.language.expression import names_in
 from conformance.language.names import Value
-from conformance.language.parameters import callee
+from conformance.language.parameters import callee, calls_in
 from conformance.language.program import OTHERWISE, RESULT, Choices, Function, Program, key_of, reachable
 from conformance.language.sizes import Dimension
 from conformance.language.symbolic import Shape
@@ -26,23 +26,31 @@ Condition = tuple[str, tuple[str, ...]]
 """A choice, and those of its values that are told apart from all others; none: all are."""
 
 
+class _Told(dict[Condition, str]):
+    """The answers of a variant, worked out once: they are asked for very often."""
+
+    def __init__(self, keys: Mapping[str, str]) -> None:
+        super().__init__()
+        self.keys_of = keys
+
+    def __missing__(self, condition: Condition) -> str:
+        name, values = condition
+        key = self.keys_of.get(name, "")
+        self[condition] = key if not values or key in values else OTHERWISE
+        return self[condition]
+
+
 @dataclass(frozen=True, eq=False)
 class Variant:
-    """The choices of a variant, and their values as keys name them."""
+    """The choices of a variant; `told` says which of the values that a condition tells apart it has."""
 
     choices: Choices
-    keys: Mapping[str, str]
+    told: Mapping[Condition, str]
 
     @staticmethod
     def of(choices: Choices) -> Variant:
-        """With its keys."""
-        return Variant(choices, {name: key_of(value) for name, value in choices.items()})
-
-    def told(self, condition: Condition) -> str:
-        """Which of the values that a condition tells apart this variant has."""
-        name, values = condition
-        key = self.keys.get(name, "")
-        return key if not values or key in values else OTHERWISE
+        """A variant with these choices."""
+        return Variant(choices, _Told({name: key_of(value) for name, value in choices.items()}))
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,15 +97,20 @@ class Call:
 class Checker:
     """Evaluates calls in variants and keeps what came out."""
 
-    def __init__(self, program: Program, numbers: Mapping[str, float]) -> None:
-        """`numbers` are those that the program reads besides sizes and choices."""
+    def __init__(
+        self, program: Program, numbers: Mapping[str, float], axes: Mapping[str, tuple[str, ...]] | None = None
+    ) -> None:
+        """`numbers` are those that the program reads besides sizes and choices.
+
+        `axes` are those of which a function may ask its caller's size; more than it does ask do no harm.
+        """
         self.program, self.numbers = program, numbers
         self.calls: dict[Any, Call] = {}
         self.outcomes: dict[Any, Outcome] = {}
         self.tensors: dict[Any, Named[Shape]] = {}
         self.entered: set[str] = set()
         self.used: set[tuple[str, str, str]] = set()
-        self.axes = axes_mentioned(program)
+        self.axes = axes_mentioned(program) if axes is None else axes
         self.order = {name: i for i, name in enumerate(program.axes.by_name)}
 
     def call(
@@ -122,9 +135,9 @@ class Checker:
         """The trace of a call that holds in a variant; evaluates it if there is none yet."""
         if call.variant is variant:
             return call.now[0]
-        call.variant = variant
+        call.variant, told = variant, variant.told
         for asked, known in call.known.items():
-            found = known.get(tuple(map(variant.told, asked)))
+            found = known.get(tuple([told[condition] for condition in asked]))
             if found is not None:
                 call.now, call.asked = found, asked
                 for trace in found:
@@ -136,12 +149,12 @@ class Checker:
         inner = [c for c, _ in trace.calls]
         call.now = tuple(dict.fromkeys((trace, *(t for c in inner for t in c.now))))
         call.asked = tuple(sorted({*trace.conditions, *(condition for c in inner for condition in c.asked)}))
-        call.known.setdefault(call.asked, {})[tuple(map(variant.told, call.asked))] = call.now
+        call.known.setdefault(call.asked, {})[tuple([told[condition] for condition in call.asked])] = call.now
         return trace
 
     def holds(self, trace: Trace, variant: Variant) -> bool:
         """Whether an evaluation in another variant would be the same."""
-        return all(variant.told(condition) == told for condition, told in trace.conditions.items()) and all(
+        return all(variant.told[condition] == told for condition, told in trace.conditions.items()) and all(
             self.trace(call, variant).outcome is outcome for call, outcome in trace.calls
         )
 
@@ -192,12 +205,10 @@ def axes_mentioned(program: Program) -> dict[str, tuple[str, ...]]:
         words = set(function.gives)
         calls[function.name] = set()
         for expression in function.expressions():
-            for node in ast.walk(expression.tree):
-                match node:
-                    case ast.Name(id=word) | ast.keyword(arg=str(word)):
-                        words.add(word)
-                    case ast.Call():
-                        calls[function.name].add(callee(node)[0])
+            words |= names_in(expression)
+            for call in calls_in(expression):
+                words.update(str(keyword.arg) for keyword in call.keywords)
+                calls[function.name].add(callee(call)[0])
         own[function.name] = {word for word in words if word in axes} | {symbols[w] for w in words if w in symbols}
         own[function.name] |= {name for name, axis in axes.items() if axis.config}
         for given in function.given.values():

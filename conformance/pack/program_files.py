@@ -140,7 +140,7 @@ def _mistake(
     return Mistake(document.id, replace, text(document.says), document.kind, free, source.at(*path))
 
 
-def mistake_file(source: Source, axes: AxisTable) -> dict[str, Mistake]:
+def mistake_file(source: Source) -> dict[str, Mistake]:
     """One file under `mistakes/`. Raises `PackError`."""
     only(source, "mistakes")
     found: dict[str, Mistake] = {}
@@ -148,7 +148,7 @@ def mistake_file(source: Source, axes: AxisTable) -> dict[str, Mistake]:
         document = convert(source, ("mistakes", i), d.MistakeDocument)
         if document.id in found:
             raise PackError(f"the mistake '{document.id}' stands twice", source.at("mistakes", i))
-        found[document.id] = _mistake(source, ("mistakes", i), document.of, document, axes)
+        found[document.id] = _mistake(source, ("mistakes", i), document.of, document)
     return found
 
 
@@ -167,7 +167,7 @@ def program(
         all_functions.update(found)
         all_mistakes.update(mistakes)
     for source in mistake_sources:
-        mistakes = mistake_file(source, axes)
+        mistakes = mistake_file(source)
         _disjoint(all_mistakes, mistakes, "mistake")
         all_mistakes.update(mistakes)
     for tensor in tensors.values():

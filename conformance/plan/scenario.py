@@ -134,14 +134,16 @@ class Scenario:
         """The output that the program function returns."""
         return next(iter(self.operation.outputs))
 
-    @staticmethod
-    def _canonical(operations: Operations[Any], tensor: Named[Any], declared: Sequence[str]) -> Named[Any]:
-        """Axes in the declared order, further ones in front."""
-        named = [axis for axis in declared if axis != ELLIPSIS and axis in tensor.axes]
-        extra = [axis for axis in tensor.axes if axis not in named]
-        order = ["batch"] if "batch" in extra else []
-        order += [a for a in ("head", "query") if a in extra] + [a for a in extra if a not in ("batch", "head", "query")]
-        return operations.ordered(tensor, [*order, *named])
+    def _canonical(self, operations: Operations[Any], tensor: Named[Any], declared: Sequence[str]) -> Named[Any]:
+        """Axes in the declared order; those that `...` stands for in the order of the inputs."""
+        known = [axis for t in self.given.values() for axis in t.axes if axis in tensor.axes]
+        if ELLIPSIS not in declared:
+            return operations.ordered(tensor, [axis for axis in declared if axis in tensor.axes])
+        if set(known) == set(tensor.axes):
+            return operations.ordered(tensor, list(dict.fromkeys(known)))
+        named = [axis for axis in declared if axis != ELLIPSIS]
+        further = [axis for axis in dict.fromkeys([*known, *tensor.axes]) if axis not in named]
+        return operations.ordered(tensor, [*further, *named])
 
     def evaluate(self, expression: Any, names: Mapping[str, Named[Any]], arithmetic: Arithmetic[Any] | None = None) -> Named[Any]:
         """An expression of the pack over named tensors, this scenario's inputs among them."""

@@ -32,7 +32,9 @@ def renderer(name: str) -> Callable[[Results, str], str]:
         raise FormatError(f"the format {name} is not there yet; this version writes {known}")
     if name not in _MODULES:
         raise FormatError(f"there is no format {name!r}; this version writes {known}")
-    render: Callable[[Results, str], str] = importlib.import_module(f"conformance.reports.{_MODULES[name]}").render
+    render: Callable[[Results, str], str] = importlib.import_module(
+        f"conformance.reports.{_MODULES[name]}"
+    ).render
     return render
 
 
@@ -56,7 +58,9 @@ def write(results: Results, name: str, path: Path, lang: str = "en") -> None:
         draft.replace(path)
     except OSError as error:
         _forget(draft)
-        raise StoreError(f"{path} cannot be written: {error.strerror}; choose another place with -o") from None
+        raise StoreError(
+            f"{path} cannot be written: {error.strerror}; choose another place with -o"
+        ) from None
 
 
 def _forget(draft: Path) -> None:

@@ -2,7 +2,7 @@
 
 A results file may be cut off, newer than this tool, or written by somebody else, so nothing in it is
 taken for granted: a field that is missing or of another type is shown as if it were empty, and all
-text is bounded and made harmless (`plain`). A renderer has but to escape its own markup.
+text is bounded and made harmless (`lines`). A renderer has but to escape its own markup.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from conformance.language.program import Text
 from conformance.pack.model import RUNGS
-from conformance.reports import plain
 from conformance.results.records import BROKEN, VERDICTS
+
+NOTHING = Text("", "")
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,16 @@ class Claim:
     level: str
     statements: tuple[str, ...]
     question: str = ""
-    title: Text = Text("", "")
-    says: Text = Text("", "")
+    title: Text = NOTHING
+    says: Text = NOTHING
     equation: str = ""
     tensors: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    check: str = ""
+
+    @property
+    def formula(self) -> str:
+        """What to call its equation: a golden's is the call that gave the tensor."""
+        return "call" if self.check == "golden" else "equation"
 
 
 @dataclass(frozen=True)
@@ -97,8 +103,12 @@ class Verdict:
 
     @property
     def off(self) -> str:
-        """The margin in words of a number: `1.2e+05`; '' where there is none."""
-        return "" if self.margin is None else "NaN" if math.isnan(self.margin) else f"{self.margin:.3g}".replace("inf", "∞")
+        """The margin in words of a number: `120,000`; '' where there is none."""
+        if self.margin is None:
+            return ""
+        if math.isfinite(self.margin) and 1e3 <= self.margin < 1e9:
+            return f"{float(f'{self.margin:.3g}'):,.0f}"
+        return "NaN" if math.isnan(self.margin) else f"{self.margin:.3g}".replace("inf", "∞")
 
     @property
     def occasion(self) -> str:
@@ -149,6 +159,14 @@ class Graded:
         return next((v.reproduce for v in (self.worst, *self.broken) if v.reproduce), "")
 
     @property
+    def change(self) -> bool:
+        """Whether an equation says what a tensor should have been."""
+        evidence = self.worst.evidence
+        return bool(
+            self.claim.check in ("", "equation") and self.claim.equation and evidence and evidence.tensor
+        )
+
+    @property
     def consequence_of(self) -> str:
         """What it only suffers from, when each of its broken verdicts does."""
         return self.worst.consequence_of if all(v.consequence_of for v in self.broken) else ""
@@ -182,6 +200,17 @@ class Reason:
 
 
 @dataclass(frozen=True)
+class Waiver:
+    """Failures that somebody accepted, until when and why; `state` says what came of it."""
+
+    claim: str
+    reason: str
+    expires: str
+    state: str
+    verdicts: str
+
+
+@dataclass(frozen=True)
 class Cause:
     """A set of mistakes that fit alike, and the claims that name it."""
 
@@ -207,6 +236,7 @@ class Report:
     causes: tuple[Cause, ...]
     refused: tuple[Reason, ...]
     waived: tuple[Reason, ...]
+    waivers: tuple[Waiver, ...]
     required: tuple[str, ...]
     facts: Mapping[str, str]
     environment: Mapping[str, str]
@@ -236,70 +266,3 @@ def _weight(verdict: Verdict) -> tuple[float, bool, bool, bool]:
 def position(rung: str) -> int:
     """Where a rung stands on the ladder; one that this tool does not know stands at its end."""
     return RUNGS.index(rung) if rung in RUNGS else len(RUNGS)
-
-
-# -- lines of the file, one by one -------------------------------------------------------------------
-
-
-def claim_of(line: Mapping[str, Any]) -> Claim:
-    """A claim line."""
-    tensors = line.get("tensors")
-    return Claim(
-        plain.line(line.get("id"), plain.NAME),
-        plain.line(line.get("rung"), plain.NAME),
-        plain.line(line.get("level"), plain.NAME),
-        plain.strings(line.get("statements")),
-        plain.line(line.get("question"), plain.NAME),
-        plain.both(line.get("title")),
-        plain.both(line.get("says")),
-        plain.line(line.get("equation")),
-        {plain.line(n, plain.NAME): plain.strings(a) for n, a in tensors.items()} if isinstance(tensors, Mapping) else {},
-    )
-
-
-def verdict_of(line: Mapping[str, Any]) -> Verdict:
-    """A verdict line."""
-    found = line.get("diagnosis")
-    return Verdict(
-        plain.line(line.get("claim"), plain.NAME),
-        plain.line(line.get("rung"), plain.NAME),
-        plain.line(line.get("level"), plain.NAME),
-        plain.line(line.get("case"), plain.NAME),
-        plain.line(line.get("variant"), plain.NAME),
-        plain.line(line.get("dtype"), plain.NAME),
-        plain.line(line.get("verdict"), plain.NAME),
-        plain.both(line.get("summary")),
-        plain.real(line.get("margin")),
-        line.get("close") is True,
-        tuple(_mistake(d) for d in found[:8] if isinstance(d, Mapping)) if isinstance(found, list) else (),
-        _where(line.get("where")),
-        _evidence(line.get("evidence")),
-        plain.block(line.get("reproduce")),
-        plain.line(line.get("consequence_of"), plain.NAME),
-    )
-
-
-def _mistake(found: Mapping[str, Any]) -> Mistake:
-    fit = plain.real(found.get("fit"))
-    return Mistake(
-        plain.line(found.get("mistake"), plain.NAME), plain.both(found.get("says")), "" if fit is None else f"{fit:.2g}"
-    )
-
-
-def _where(place: object) -> Where | None:
-    if not isinstance(place, Mapping):
-        return None
-    where = Where(**{name: plain.line(place.get(name), 300) for name in Where.__dataclass_fields__})
-    return where if where.at or where.node else None
-
-
-def _evidence(found: object) -> Evidence | None:
-    if not isinstance(found, Mapping):
-        return None
-    index = found.get("index")
-    pairs = list(index.items())[:16] if isinstance(index, Mapping) else []
-    return Evidence(
-        plain.line(found.get("tensor"), plain.NAME),
-        ", ".join(f"{plain.line(axis, 40)} {plain.line(i, 40)}" for axis, i in pairs),
-        *(plain.number(found.get(name)) for name in ("got", "expected", "tolerance")),
-    )

@@ -25,12 +25,12 @@ LINES = 120
 
 _LINE_ENDS = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _SPACES = re.compile(r"\s+")
-_JOINERS = "\u200c\u200d"  # of no effect on order or width beyond their neighbours, and needed by some scripts
+_JOINERS = "\u200c\u200d"  # they join or part their neighbours, which some scripts need, and do nothing else
 _STACKED = 4  # marks on one letter: more than any script needs, fewer than hide the line above
 
 
 def line(value: object, limit: int = SENTENCE) -> str:
-    """One line of at most `limit` characters; invisible ones are spelled out, like `\\x1b`."""
+    r"""One line of at most `limit` characters; invisible ones are spelled out, like `\x1b`."""
     text = _cut(_text(value), limit * 2)  # what follows may shrink it, hence twice
     return _cut(_visible(_SPACES.sub(" ", _LINE_ENDS.sub(" ", text)).strip()), limit)
 
@@ -60,8 +60,8 @@ def both(value: object, limit: int = SENTENCE) -> Text:
     return Text(en or zh, zh or en)
 
 
-def number(value: object) -> str:
-    """A number as a person reads it: seven digits, and the words for what is none."""
+def number(value: object, digits: int = 7) -> str:
+    """A number as a person reads it: so many digits, and the words for what is none."""
     match value:
         case bool():
             return str(value)
@@ -69,7 +69,7 @@ def number(value: object) -> str:
             return str(value)
         case float() | int():
             try:
-                return f"{float(value):.7g}"
+                return f"{float(value):.{digits}g}"
             except OverflowError:
                 return "Infinity" if value > 0 else "-Infinity"
         case _:

@@ -8,20 +8,10 @@ from typing import Any
 from conformance.language.program import Text
 from conformance.pack.model import RUNGS
 from conformance.reports import plain
-from conformance.reports.model import (
-    Cause,
-    Claim,
-    Graded,
-    Reason,
-    Report,
-    Rung,
-    Verdict,
-    claim_of,
-    position,
-    verdict_of,
-)
+from conformance.reports.lines import claim_of, verdict_of
+from conformance.reports.model import Cause, Claim, Graded, Reason, Report, Rung, Verdict, Waiver, position
 from conformance.reports.words import word
-from conformance.results.records import BROKEN, VERDICTS
+from conformance.results.records import VERDICTS
 from conformance.results.store import Results
 
 
@@ -42,6 +32,7 @@ def report_of(results: Results) -> Report:
         causes=_causes(problems),
         refused=_reasons(v for v in verdicts if v.verdict == "unsupported"),
         waived=_reasons(v for v in verdicts if v.verdict == "waived"),
+        waivers=_waivers(end.get("waivers") if end is not None else None),
         required=plain.strings(end.get("required_not_graded")) if end is not None else (),
         facts=_facts(results.run, end),
         environment=_flat(results.run.get("environment")),
@@ -115,7 +106,11 @@ def _first_broken(end: Mapping[str, Any] | None, verdicts: Sequence[Verdict]) ->
     if end is not None or not broken:
         return {}
     first = min(broken, key=lambda v: position(v.rung))
-    return {"rung": first.rung, "claim": first.claim, "tensor": first.evidence.tensor if first.evidence else ""}
+    return {
+        "rung": first.rung,
+        "claim": first.claim,
+        "tensor": first.evidence.tensor if first.evidence else "",
+    }
 
 
 def _sentence(end: Mapping[str, Any] | None, verdicts: Sequence[Verdict]) -> Text:
@@ -141,6 +136,13 @@ def _reasons(verdicts: Iterable[Verdict]) -> tuple[Reason, ...]:
         for says, lines in groups.items()
     ]
     return tuple(sorted(reasons, key=lambda reason: -len(reason.claims)))
+
+
+def _waivers(said: object) -> tuple[Waiver, ...]:
+    lines = [line for line in said[:100] if isinstance(line, Mapping)] if isinstance(said, list) else []
+    return tuple(
+        Waiver(**{name: plain.line(line.get(name)) for name in Waiver.__dataclass_fields__}) for line in lines
+    )
 
 
 def _facts(run: Mapping[str, Any], end: Mapping[str, Any] | None) -> dict[str, str]:
@@ -177,6 +179,3 @@ def _notes(results: Results) -> tuple[Text, ...]:
     said = [plain.both(note) for note in (own[:20] if isinstance(own, list) else [])]
     read = [plain.both(note) for note in results.notes[:20]]
     return (*([word("interrupted note")] if results.end is None else []), *said, *read)
-
-
-__all__ = ["BROKEN", "report_of"]

@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 from conformance.language.arithmetic import Array, Float64
 from conformance.language.evaluate import Reading
-from conformance.language.program import Choices, Program
+from conformance.language.program import Choices
 from conformance.language.tensors import Named, Operations
 from conformance.locations import bundled
-from conformance.pack import claim_files, program_files
-from conformance.pack.yaml_source import files, read
+from conformance.pack.load import load_pack
+from conformance.pack.model import Pack
 
 Parameters = Mapping[str, Tensor | Array]
 Module = TypeVar("Module", bound=nn.Module)
@@ -31,26 +31,17 @@ TOLERANCE = 1e-12
 
 
 @cache
-def program() -> Program:
-    """The program of the forward pass, without the claims made of it: they need not be in order for it to be."""
-    folder = bundled("spec") / "forward-pass"
-    sources = [read(path) for path in files(folder, ["program/*.yaml"])]
-    return program_files.program(read(folder / "axes.yaml"), read(folder / "tensors.yaml"), sources)
-
-
-@cache
-def variants() -> Mapping[str, Choices]:
-    """The choices of each variant that has a name."""
-    source = read(bundled("spec") / "forward-pass" / "variants.yaml")
-    found = claim_files.variants(source, claim_files.choice_fields(source))
-    return {name: variant.choices for name, variant in found.items()}
+def pack() -> Pack:
+    """The bundled pack of the forward pass."""
+    return load_pack(bundled("spec") / "forward-pass")
 
 
 def choices(variant: str, **changes: Any) -> Choices:
     """The choices of a named variant, some of them changed."""
-    unknown = set(changes) - set(variants()[variant])
+    named_choices = pack().variants[variant].choices
+    unknown = set(changes) - set(named_choices)
     assert not unknown, f"there is no choice {unknown}"
-    return {**variants()[variant], **changes}
+    return {**named_choices, **changes}
 
 
 @dataclass(frozen=True)
@@ -123,12 +114,11 @@ class Subject:
         """A reading of the program in float64, with nothing remembered yet."""
         sizes = {
             axis.name: getattr(self.config, axis.config)
-            for axis in program().axes.by_name.values()
+            for axis in pack().program.axes.by_name.values()
             if axis.config
         }
-        sizes["pair"] = self.config.d_head // 2
         return Reading(
-            program(),
+            pack().program,
             self.choices,
             sizes,
             named_parameters(self.parameters),
@@ -148,7 +138,7 @@ def named_parameters(parameters: Parameters) -> dict[str, Named[Array]]:
     """Parameters with their axes, which the program declares under the last part of the name."""
     axes = {
         name: " ".join(parameter.axes)
-        for function in program().functions.values()
+        for function in pack().program.functions.values()
         for name, parameter in function.parameters.items()
     }
     return {name: named(axes[name.rpartition(".")[2]], value) for name, value in parameters.items()}

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from conformance.language.arithmetic import Array
-from trust.mapping import Config, Subject, choices, distance, variants
+from trust.mapping import Config, Subject, choices, distance, pack
 from trust.sequences import Sequences, compositions, left_padding, logits, random_tokens, spans, step
 
 BATCH, LENGTH, SOURCE = 3, 5, 7
 TOLERANCE = 1e-13
 MASK = left_padding([0, 2, 4], LENGTH)
 
-every_variant = pytest.mark.parametrize("variant", variants())
+every_variant = pytest.mark.parametrize("variant", pack().variants)
 every_schedule = pytest.mark.parametrize("schedule", compositions(LENGTH), ids=str)
 
 
@@ -26,7 +26,7 @@ every_schedule = pytest.mark.parametrize("schedule", compositions(LENGTH), ids=s
 
 def parameter_shapes(variant: str, config: Config) -> dict[str, tuple[int, ...]]:
     """Every parameter of a variant, as an adapter is handed them."""
-    c, v = config, variants()[variant]
+    c, v = config, choices(variant)
     model, ff = c.d_model, c.d_ff
     q, o = c.n_heads * c.d_head, c.n_heads * c.d_value
     k, kv = c.n_kv_heads * c.d_head, c.n_kv_heads * c.d_value
@@ -77,14 +77,14 @@ def drawn(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
 
 @cache
 def subject(variant: str) -> Subject:
-    config = Config(n_kv_heads=2 if variants()[variant]["grouped_heads"] else 4)
+    config = Config(n_kv_heads=2 if choices(variant)["grouped_heads"] else 4)
     return Subject(choices(variant), config, drawn(parameter_shapes(variant, config)))
 
 
 def sequences(variant: str, seed: int = 2) -> Sequences:
     source = random_tokens(11, BATCH, SOURCE, seed + 100)
     tokens = random_tokens(11, BATCH, LENGTH, seed)
-    return Sequences(tokens, source=source if variants()[variant]["structure"] == "encoder_decoder" else None)
+    return Sequences(tokens, source=source if choices(variant)["structure"] == "encoder_decoder" else None)
 
 
 # -- tests --------------------------------------------------------------------------------------------------------

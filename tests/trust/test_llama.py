@@ -97,7 +97,7 @@ def test_llama(name: str, schedule: tuple[int, ...]) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["llama", "qwen2"])
+@pytest.mark.parametrize("name", KINDS)
 def test_without_the_lift_only_float32_agrees(name: str) -> None:
     """What the helper is there for: norms and angles in float32 cost nine digits, and no more than that."""
     model, subject = pair(name, lifted=False)

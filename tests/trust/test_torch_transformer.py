@@ -19,7 +19,6 @@ from trust.sequences import Sequences, left_padding, logits, random_tokens
 
 BATCH, LENGTH, MEMORY, WIDTH = 3, 5, 7, 24
 CONFIG = Config(d_model=WIDTH, n_heads=4, d_ff=20)
-OTHER_ROWS = [0, 2, 4]
 
 Activation = str | Callable[[Tensor], Tensor]
 ACTIVATIONS: dict[str, Activation] = {
@@ -75,19 +74,19 @@ def torch_layer(kind: type[nn.Module], placement: str, ffn: str, biased: bool, s
     return randomised(layer, seed)
 
 
-@pytest.mark.parametrize("fused", [True, False], ids=["fused kernel", "module by module"])
+@pytest.mark.parametrize("one_kernel", [True, False], ids=["without gradients", "with gradients"])
 @pytest.mark.parametrize("causal", [True, False], ids=["causal", "all"])
 @with_and_without_bias
 @every_activation
 @every_placement
-def test_encoder_layer(placement: str, ffn: str, biased: bool, causal: bool, fused: bool) -> None:
-    """Without gradients PyTorch may take a kernel of its own for the whole layer: two implementations."""
+def test_encoder_layer(placement: str, ffn: str, biased: bool, causal: bool, one_kernel: bool) -> None:
+    """Without gradients, and with biases and ReLU or GELU, PyTorch computes the whole layer in one kernel of its own."""
     layer = torch_layer(nn.TransformerEncoderLayer, placement, ffn, biased, seed=1)
     subject = Subject(
         layer_choices(placement, ffn, biased, causal=causal), CONFIG, mapping.encoder_layer(layer)
     )
     x = random(BATCH, LENGTH, WIDTH, seed=2)
-    with torch.set_grad_enabled(not fused):
+    with torch.set_grad_enabled(not one_kernel):
         expected = layer(x, src_mask=later(LENGTH) if causal else None)
     got = subject.call("block_operation", "batch query model", x=named("batch query model", x))
     assert distance(got, expected) <= TOLERANCE

@@ -1,0 +1,80 @@
+"""Lines of a results file as parts of a report: bounded, harmless, and with nothing taken for granted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from conformance.reports import plain
+from conformance.reports.model import Claim, Evidence, Mistake, Verdict, Where
+
+
+def claim_of(line: Mapping[str, Any]) -> Claim:
+    """A claim line."""
+    tensors = line.get("tensors")
+    return Claim(
+        plain.line(line.get("id"), plain.NAME),
+        plain.line(line.get("rung"), plain.NAME),
+        plain.line(line.get("level"), plain.NAME),
+        plain.strings(line.get("statements")),
+        plain.line(line.get("question"), plain.NAME),
+        plain.both(line.get("title")),
+        plain.both(line.get("says")),
+        plain.line(line.get("equation")),
+        {plain.line(n, plain.NAME): plain.strings(a) for n, a in tensors.items()}
+        if isinstance(tensors, Mapping)
+        else {},
+        plain.line(line.get("check"), plain.NAME),
+    )
+
+
+def verdict_of(line: Mapping[str, Any]) -> Verdict:
+    """A verdict line."""
+    found = line.get("diagnosis")
+    return Verdict(
+        plain.line(line.get("claim"), plain.NAME),
+        plain.line(line.get("rung"), plain.NAME),
+        plain.line(line.get("level"), plain.NAME),
+        plain.line(line.get("case"), plain.NAME),
+        plain.line(line.get("variant"), plain.NAME),
+        plain.line(line.get("dtype"), plain.NAME),
+        plain.line(line.get("verdict"), plain.NAME),
+        plain.both(line.get("summary")),
+        plain.real(line.get("margin")),
+        line.get("close") is True,
+        tuple(_mistake(d) for d in found[:8] if isinstance(d, Mapping)) if isinstance(found, list) else (),
+        _where(line.get("where")),
+        _evidence(line.get("evidence")),
+        plain.block(line.get("reproduce")),
+        plain.line(line.get("consequence_of"), plain.NAME),
+    )
+
+
+def _mistake(found: Mapping[str, Any]) -> Mistake:
+    fit = plain.real(found.get("fit"))
+    return Mistake(
+        plain.line(found.get("mistake"), plain.NAME),
+        plain.both(found.get("says")),
+        "" if fit is None else f"{fit:.2g}",
+    )
+
+
+def _where(place: object) -> Where | None:
+    if not isinstance(place, Mapping):
+        return None
+    where = Where(**{name: plain.line(place.get(name), 300) for name in Where.__dataclass_fields__})
+    return where if where.at or where.node else None
+
+
+def _evidence(found: object) -> Evidence | None:
+    if not isinstance(found, Mapping):
+        return None
+    index = found.get("index")
+    pairs = list(index.items())[:16] if isinstance(index, Mapping) else []
+    return Evidence(
+        plain.line(found.get("tensor"), plain.NAME),
+        ", ".join(f"{plain.line(axis, 40)} {plain.line(i, 40)}" for axis, i in pairs),
+        plain.number(found.get("got")),
+        plain.number(found.get("expected")),
+        plain.number(found.get("tolerance"), 3),
+    )
