@@ -13,6 +13,7 @@ from typing import Any
 
 from conformance.judging.bench import Bench
 from conformance.judging.common import Question
+from conformance.judging.convention import AVOIDS, RAISES
 from conformance.judging.kinds import KINDS
 from conformance.language.errors import PackError
 from conformance.language.program import Text, holds, key_of
@@ -141,11 +142,27 @@ class Grader:
             if scenario is None or not holds(item.claim.when, scenario.choices):
                 return None
             question = Question(item.claim, scenario, item.dtype, self.bench)
-            return KINDS[item.claim.kind].judge(question)
+            return self.refused(question) or KINDS[item.claim.kind].judge(question)
         except PackError:
             raise
         except Exception as error:
             raise EngineFault(item.claim.id, item.case.id, error) from error
+
+    def refused(self, question: Question) -> Judgement | None:
+        """`unsupported` where the target declares that it never meets what the case holds."""
+        undefined = question.scenario.operation.undefined
+        declared = self.bench.offer.fully_masked
+        if undefined is None or declared not in (RAISES, AVOIDS) or question.claim.kind == "convention":
+            return None
+        if not question.mask(0, undefined).array.any():
+            return None
+        return Judgement(
+            "unsupported",
+            Text(
+                f'the case has rows without a visible key, and the file declares fully_masked = "{declared}"',
+                f'该用例含有没有可见键的行，而文件声明了 fully_masked = "{declared}"',
+            ),
+        )
 
     # -- choices that a target need not declare -------------------------------------------------
 

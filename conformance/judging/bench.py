@@ -7,12 +7,12 @@ stochastic reading, and both again stage by stage on the target's own tensors.
 from __future__ import annotations
 
 from collections.abc import MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
 
-from conformance.judging.observe import Observation, call_of, observation, prefix_call
+from conformance.judging.observe import Observation, call_of, interleaved_call, observation, prefix_call
 from conformance.judging.spreads import Spreads, in_place
 from conformance.language.arithmetic import Array, Float64
 from conformance.language.program import Program
@@ -63,6 +63,15 @@ class Bench:
             return seen
         outcome = self.session.call(prefix_call(scenario, shapes[0]), dtype)
         return self._from_prefixes(scenario, outcome, expected, seen, dtype)
+
+    def interleave(self, scenario: Scenario, other: Scenario, dtype: str) -> Observation:
+        """What the target makes of a scenario whose calls take turns with another's."""
+        expected = self.expected(scenario)
+        shapes = [{name: t.array.shape for name, t in step.outputs.items()} for step in expected]
+        outcome = self.session.call(interleaved_call(scenario, other, shapes), dtype)
+        if isinstance(outcome, Returned):
+            outcome = replace(outcome, outputs=outcome.outputs[::2])
+        return observation(scenario, outcome, expected, dtype)
 
     def _from_prefixes(
         self, scenario: Scenario, outcome: Outcome, expected: list[Tensors], seen: Observation, dtype: str

@@ -41,8 +41,11 @@ def judge(question: Question) -> Judgement:
     body: ExperimentDocument = question.claim.body
     other = replace(question, scenario=changed(question.scenario, body))
     before = question.observation()
-    repetition = 1 if body.twice else 0
-    after = other.bench.observe(other.scenario, question.dtype, repetition)
+    if body.interleave:
+        after = question.bench.interleave(question.scenario, other.scenario, question.dtype)
+        other = question
+    else:
+        after = other.bench.observe(other.scenario, question.dtype, 1 if body.twice else 0)
     for seen, asked in ((before, question), (after, other)):
         unusable = asked.unusable(seen, *(n for n in reads(question.claim) if n in asked.scenario.operation.outputs))
         if unusable is not None:

@@ -158,6 +158,16 @@ def prefix_call(scenario: Scenario, expect: dict[str, tuple[int, ...]]) -> Model
     return ModelCall(config(scenario), parameters, tuple(steps))
 
 
+def interleaved_call(scenario: Scenario, other: Scenario, expect: list[dict[str, tuple[int, ...]]]) -> ModelCall:
+    """Two prompts on one model, call by call in turns, each with a cache of its own."""
+    steps = []
+    for mine, theirs, expected in zip(scenario.steps(), other.steps(), expect, strict=True):
+        steps.append(Step(_inputs(scenario, mine), "one", scenario.cached, expected))
+        steps.append(Step(_inputs(other, theirs), "another", scenario.cached, expected))
+    parameters = {name: tensor.array for name, tensor in scenario.parameters.items()}
+    return ModelCall(config(scenario), parameters, tuple(steps))
+
+
 def failure(outcome: Outcome, signature: str) -> Judgement | None:
     """The verdict on a call that gave no tensors, or None where it gave some."""
     seconds = outcome.seconds

@@ -22,7 +22,7 @@ from conformance.plan.scenario import Scenario, Tensors
 from conformance.results.records import Judgement
 from conformance.session import Call, NotOffered, Offer, OperationCall, Outcome, Output, Raised, Returned, Signature
 
-BEHAVIOURS = ("modifies-inputs", "answers-differ", "accepts-anything", "miscounts")
+BEHAVIOURS = ("modifies-inputs", "answers-differ", "accepts-anything", "miscounts", "shares-caches")
 """Ways to be wrong that no equation can express; each is a target that misbehaves in one of them."""
 
 
@@ -58,6 +58,10 @@ class ProgramBench(Bench):
         if key not in self.observed:
             self.observed[key] = self._read(scenario, dtype, repetition)
         return self.observed[key]
+
+    def interleave(self, scenario: Scenario, other: Scenario, dtype: str) -> Observation:
+        """Readings have a state each, so they cannot disturb each other; unless that is the behaviour."""
+        return self.observe(other if self.behaviour == "shares-caches" else scenario, dtype)
 
     def ask(self, call: Call, scenario: Scenario, dtype: str) -> Outcome:
         """An error for a spoilt argument, and the shapes of the scenario's parameters."""

@@ -41,16 +41,12 @@ class AxisTable:
                 raise PackError(f"the axis name '{SAMPLE}' is taken by the engine", axis.at)
             if axis.symbol in symbols:
                 taken = symbols[axis.symbol]
-                raise PackError(
-                    f"the axes '{taken}' and '{axis.name}' share the size {axis.symbol}", axis.at
-                )
+                raise PackError(f"the axes '{taken}' and '{axis.name}' share the size {axis.symbol}", axis.at)
             if axis.symbol:
                 symbols[axis.symbol] = axis.name
             for part in axis.parts:
                 if part not in axes:
-                    raise PackError(
-                        f"unknown axis '{part}'", axis.at, suggestion(part, axes)
-                    )
+                    raise PackError(f"unknown axis '{part}'", axis.at, suggestion(part, axes))
         return AxisTable(dict(axes), symbols)
 
     def parse(self, text: str, at: Location = NOWHERE) -> tuple[str, ...]:

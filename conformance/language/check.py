@@ -12,8 +12,8 @@ from conformance.language.entries import EntryPoint, explored, roots
 from conformance.language.errors import NOWHERE, PackError, suggestion
 from conformance.language.naming import faults_of_cycles, faults_of_mistake, faults_of_names, values_of
 from conformance.language.patches import Contexts, faults_of_patch
-from conformance.language.program import OTHERWISE, Choices, Equation, Program
-from conformance.language.traces import Checker
+from conformance.language.program import OTHERWISE, Choices, Equation, Program, holds
+from conformance.language.traces import Checker, Variant
 
 __all__ = ["NUMBERS", "EntryPoint", "check", "explored"]
 
@@ -69,14 +69,21 @@ def _unreached(program: Program, variants: Sequence[Choices], checker: Checker) 
             continue
         for key, expression in equation.alternatives.items():
             if (function.name, equation.name, key) not in checker.used:
-                what = "nothing is left for 'else'" if key == OTHERWISE else f"no variant comes here with {equation.by}: {key}"
-                errors.append(PackError(f"{what}, in '{equation.name}' of {function.name}", expression.at, "remove it"))
-    for function in program.functions.values():
-        for name, parameter in function.parameters.items():
-            known = all(value in values.get(field, ()) for field, wanted in parameter.when.items() for value in wanted)
-            if known and function.name in checker.entered and (function.name, name, "when") not in checker.used:
-                what = f"no variant that comes here has the parameter '{name}' of {function.name}"
-                errors.append(PackError(what, parameter.at, "remove it"))
+                what = f"no variant comes here with {equation.by}: {key}"
+                if key == OTHERWISE:
+                    what = "nothing is left for 'else'"
+                place = f"in '{equation.name}' of {function.name}"
+                errors.append(PackError(f"{what}, {place}", expression.at, "remove it"))
+    come: dict[str, set[Variant]] = {}
+    for call in checker.calls.values():
+        for trace in call.traces:
+            come.setdefault(call.function.name, set()).update(trace.variants)
+    for name, here in come.items():
+        for parameter, declared in program.functions[name].parameters.items():
+            known = all(set(wanted) <= values.get(field, set()) for field, wanted in declared.when.items())
+            if known and not any(holds(declared.when, variant.choices) for variant in here):
+                what = f"no variant that comes here has the parameter '{parameter}' of {name}"
+                errors.append(PackError(what, declared.at, "remove it"))
     return errors
 
 
@@ -87,5 +94,5 @@ def _known(equation: Equation, values: dict[str, set[str]]) -> bool:
 
 
 def _sorted(errors: Iterable[PackError]) -> tuple[PackError, ...]:
-    unique = {(error.at, error.message): error for error in errors}
+    unique = {(error.at.file, error.at.line, error.message): error for error in errors}
     return tuple(sorted(unique.values(), key=lambda e: (e.at.file, e.at.line, e.at.column)))

@@ -6,21 +6,21 @@ of what depends on it, so that each fault is reported once and every fault is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from conformance.language.axes import ELLIPSIS, fits
+from conformance.language.axes import ELLIPSIS
+from conformance.language.declarations import UNKNOWN, DeclaredScope, UnknownError
 from conformance.language.errors import Location, PackError
 from conformance.language.evaluate import Invocation, Reading, Scope
 from conformance.language.expression import Expression
 from conformance.language.names import STATELESS, Value
-from conformance.language.program import OTHERWISE, Choices, Equation, Given, Remembered, holds
-from conformance.language.sizes import Size
-from conformance.language.symbolic import KINDS, Shape, Symbolic, sizes_of, tensor_of
-from conformance.language.tensors import AxisError, Named
+from conformance.language.program import OTHERWISE, Choices, Equation, Given, Remembered
+from conformance.language.symbolic import Shape, Symbolic, sizes_of, tensor_of
+from conformance.language.tensors import Named, SizeError
 
 if TYPE_CHECKING:
     from conformance.language.traces import Call, Checker, Condition, Outcome, Variant
@@ -28,19 +28,11 @@ if TYPE_CHECKING:
 SYMBOLIC = Symbolic()
 
 
-UNKNOWN = object()
-"""The value of what could not be evaluated."""
-
-
 @dataclass(frozen=True)
 class Present:
     """An optional input that is given: of its default's kind and sizes, in these axes."""
 
     axes: tuple[str, ...]
-
-
-class UnknownError(PackError):
-    """Something depends on what could not be evaluated; that has been reported already."""
 
 
 class _Recorder(dict[str, Any]):
@@ -55,7 +47,7 @@ class _Recorder(dict[str, Any]):
         return super().__getitem__(name)
 
 
-class CheckedScope(Scope[Shape]):
+class CheckedScope(DeclaredScope):
     """A call under check. `errors` are those of this call's own equations."""
 
     def __init__(self, checker: Checker, call: Call, variant: Variant) -> None:
@@ -64,45 +56,24 @@ class CheckedScope(Scope[Shape]):
         reading: Reading[Shape] = Reading(
             checker.program, self.recorder, {}, {}, SYMBOLIC, numbers=checker.numbers
         )
-        super().__init__(reading, call.function, "", "", STATELESS if call.stateless else "", dict(call.sizes))
-        self.errors: list[PackError] = []
+        self.lenient = checker.lenient
+        super().__init__(reading, call.function, STATELESS if call.stateless else "", dict(call.sizes))
         self.told: dict[Condition, str] = {}
-        self.own: dict[str, tuple[Value, str]] = {}
         self.calls: list[tuple[Call, Outcome]] = []
-        self.taps: dict[str, Location] = {}
         self.state: dict[str, Value] = {}
-        self.open: set[str] = set()
-        self.here = call.function.at
 
     # -- one call -------------------------------------------------------------------------------
-
-    def attempt(self, work: Callable[[], Value], at: Location) -> Value:
-        """What `work` returns, or UNKNOWN after an error, which is kept."""
-        try:
-            return work()
-        except UnknownError:
-            return UNKNOWN
-        except AxisError as error:
-            self.errors.append(PackError(str(error), at))
-        except PackError as error:
-            self.errors.append(error)
-        return UNKNOWN
 
     def begin(self, inputs: Mapping[str, Value]) -> None:
         """As in every reading, and inputs have the axes that are declared for them."""
         function = self.function
         self.checker.entered.add(function.name)
-        for name, parameter in function.parameters.items():
-            for field, values in parameter.when.items():
-                self.ask((field, values))
-            if holds(parameter.when, self.variant.choices):
-                self.checker.used.add((function.name, name, "when"))
         for name, remembered in function.remember.items():
             value = self.checked.state.get(f":{name}")
             if value is None:
                 value = self.attempt(partial(self.recall, name, remembered), remembered.at)
             # Not under check: the past and all that is read, past included, are both along `key`.
-            super().bind(name, value)
+            Scope.bind(self, name, value)
         given_now = [n for n in function.given if n in inputs and not isinstance(inputs[n], Present)]
         for name in given_now:
             self.take_in(name, inputs[name], function.given[name])
@@ -115,7 +86,10 @@ class CheckedScope(Scope[Shape]):
         """The value of an optional input."""
         value = UNKNOWN if given.otherwise is None else self.evaluate(given.otherwise)
         if present and isinstance(value, Named):
-            sizes = {**dict(sizes_of(self.reading.program.axes, present.axes)), **self.operations.sizes(value)}
+            sizes = {
+                **dict(sizes_of(self.reading.program.axes, present.axes)),
+                **self.operations.sizes(value),
+            }
             value = Named(present.axes, Shape(value.array.kind, tuple(sizes[axis] for axis in present.axes)))
         self.here = given.at
         return self.fitting(f"the default of '{name}'", value, given)
@@ -184,14 +158,6 @@ class CheckedScope(Scope[Shape]):
             )
         return value
 
-    def likely(self, axes: tuple[str, ...]) -> Value:
-        """A tensor of declared axes in place of one with an error, where its sizes are known."""
-        names = [a for axis in axes for a in (sorted(self.open) if axis == ELLIPSIS else [axis])]
-        sizes = [self.known_size(axis) for axis in names]
-        if None in sizes or (ELLIPSIS in axes and not self.open):
-            return UNKNOWN
-        return Named(tuple(names), Shape("any", tuple(size for size in sizes if size is not None)))
-
     def keep(self) -> None:
         """Evaluate what is remembered, and hold it against its declared axes."""
         for name, remembered in self.function.remember.items():
@@ -216,59 +182,16 @@ class CheckedScope(Scope[Shape]):
         before = takewhile(lambda e: e is not equation, (*function.let, function.result))
         for name in (*function.remember, *function.given, *(e.name for e in before)):
             if name in function.remember or env.get(name) is UNKNOWN:
-                super().bind(name, env[name])
+                Scope.bind(self, name, env[name])
             elif name in function.given:
                 self.take_in(name, env[name], function.given[name])
             elif name in env:
                 self.bind(name, env[name])
         self.taps.clear()
 
-    # -- declarations ---------------------------------------------------------------------------
-
-    def declared(self, what: str, value: Value, axes: tuple[str, ...]) -> Value:
-        """`value`, which must have the declared axes."""
-        if value is UNKNOWN:
-            return value
-        have = value.axes if isinstance(value, Named) else ()
-        if not fits(have, axes):
-            raise PackError(f"{what} has axes [{' '.join(have)}], declared are [{' '.join(axes)}]", self.here)
-        return value
-
-    def fitting(self, what: str, value: Value, given: Given) -> Value:
-        """`value`, which must be as the input is declared."""
-        self.declared(what, value, given.axes)
-        if isinstance(value, Named) and given.kind and value.array.kind not in (given.kind, "any"):
-            raise PackError(f"{what} holds {KINDS[value.array.kind]}, declared are {KINDS[given.kind]}", self.here)
-        return value
-
-    def seen(self, name: str, value: Value) -> Value:
-        """A tensor that is known outside has its declared axes, and one place in a call."""
-        program = self.reading.program
-        if not program.tap(self.function.name, name) or value is None:
-            return value
-        tensor = self.declared(f"'{name}'", self.tensor(value), program.tensors[name].axes)
-        self.tap(name)
-        return tensor
-
-    def tap(self, path: str) -> None:
-        """Note that the tensor `path` is made visible here, which only one place of a call may do."""
-        if path in self.taps:
-            raise PackError(
-                f"the tensor '{path}' is made here and at {self.taps[path]}", self.here, "give one of the calls at='…'"
-            )
-        self.taps[path] = self.here
-
-    def bind(self, name: str, value: Value) -> None:
-        """As in every reading, and an axis has one size in a call."""
-        if isinstance(value, Named):
-            for axis, size in self.operations.sizes(value).items():
-                before, first = self.own.setdefault(axis, (size, name))
-                if before != size:
-                    raise AxisError(
-                        f"axis '{axis}' has size {size} in '{name}' and {before} in '{first}': "
-                        "two lengths need two axes"
-                    )
-        super().bind(name, value)
+    def may_pass(self, error: SizeError) -> bool:
+        """Whether the checker lets such sizes pass."""
+        return self.checker.may_agree(*error.sizes)
 
     # -- names and calls ------------------------------------------------------------------------
 
@@ -279,6 +202,9 @@ class CheckedScope(Scope[Shape]):
 
     def name(self, name: str, at: Location) -> Value:
         """As in every reading; what is unknown ends the expression without a further error."""
+        if name in self.function.parameters:
+            for condition in self.function.parameters[name].when.items():
+                self.ask(condition)
         value = super().name(name, at)
         if value is UNKNOWN:
             raise UnknownError(f"'{name}' is unknown", at)
@@ -296,7 +222,11 @@ class CheckedScope(Scope[Shape]):
         for name, value in inputs.items():
             self.fitting(f"the input '{name}' of {call.function.name}", value, call.function.given[name])
         stateless = site == STATELESS
-        state = {} if stateless else {k[len(site) :]: v for k, v in self.checked.state.items() if _within(k, site)}
+        state = (
+            {}
+            if stateless
+            else {k[len(site) :]: v for k, v in self.checked.state.items() if _within(k, site)}
+        )
         inner = self.checker.call(call.function, inputs, sizes, state, stateless)
         outcome = self.checker.trace(inner, self.variant).outcome
         self.calls.append((inner, outcome))
@@ -305,7 +235,9 @@ class CheckedScope(Scope[Shape]):
         for path, value in outcome.state:
             if site + path in self.state:
                 raise PackError(
-                    f"two calls of {call.function.name} remember in the same place", self.here, "give one of them at='…'"
+                    f"two calls of {call.function.name} remember in the same place",
+                    self.here,
+                    "give one of them at='…'",
                 )
             self.state[site + path] = value
         if outcome.result is None:
@@ -316,13 +248,3 @@ class CheckedScope(Scope[Shape]):
 def _within(path: str, site: str) -> bool:
     """Whether a piece of state belongs to a call at `site` or to one inside it."""
     return path.startswith((site + ":", site + "/"))
-
-
-def same_value(a: Value, b: Value) -> bool:
-    """Whether two values are of one kind and the same axes and sizes, in whatever order."""
-    if isinstance(a, Named) and isinstance(b, Named):
-        return a.array.kind == b.array.kind and dict(zip(a.axes, a.array.sizes, strict=True)) == dict(
-            zip(b.axes, b.array.sizes, strict=True)
-        )
-    return type(a) is type(b) and isinstance(a, int | Size) and bool(a == b)
-

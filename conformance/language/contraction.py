@@ -36,7 +36,10 @@ def _plan(spec: str) -> _Plan:
     return _Plan(
         tuple(a.index(x) for x in batch + a_free + summed),
         tuple(b.index(x) for x in batch + summed + b_free),
-        len(batch), len(a_free), len(b_free), len(summed),
+        len(batch),
+        len(a_free),
+        len(b_free),
+        len(summed),
         tuple(made.index(x) for x in out),
     )
 

@@ -9,12 +9,12 @@ from typing import Any, cast
 from conformance.language.checked import Present
 from conformance.language.errors import PackError
 from conformance.language.names import Value
-from conformance.language.program import Choices, Program, key_of
+from conformance.language.naming import calls_of
+from conformance.language.program import Choices, Program, key_of, reachable
 from conformance.language.sizes import Size
 from conformance.language.symbolic import Kind, Shape, axes_of_input, fixed_sizes, sizes_of
 from conformance.language.tensors import Named
 from conformance.language.traces import Call, Checker, Outcome, Trace, Variant
-
 
 Key = frozenset[tuple[str, str]]
 
@@ -81,6 +81,7 @@ class Root:
         """Both calls in each of the variants; returns all errors that are met."""
         function = checker.program.functions[self.function]
         sizes = fixed_sizes(checker.program.axes)
+        checker.root = self.function
         first = checker.call(function, self.inputs, sizes, {})
         # By outcome, since a past is the same in most variants.
         seconds: dict[Outcome, Call] = {}
@@ -97,7 +98,7 @@ class Root:
 
 
 def roots(program: Program, entry_points: Iterable[EntryPoint], variants: Sequence[Choices]) -> list[Root]:
-    """Every way to call the entry points: their optional inputs all left out, and all given."""
+    """Every way to call the entry points, the smallest first: their optional inputs left out, and given."""
     found = []
     known = {_key(choices): Variant.of(choices) for choices in variants}
     free = tuple(known.values())
@@ -111,7 +112,8 @@ def roots(program: Program, entry_points: Iterable[EntryPoint], variants: Sequen
         for present in (frozenset(), optional) if optional else (optional,):
             again = _inputs(program, entry, present, "'") if function.remember else {}
             found.append(Root(entry.function, _inputs(program, entry, present, ""), again, allowed))
-    return found
+    calls = calls_of(program)
+    return sorted(found, key=lambda root: len(reachable(program, root.function, calls)))
 
 
 def _inputs(program: Program, entry: EntryPoint, present: Iterable[str], mark: str) -> dict[str, Value]:
@@ -124,6 +126,8 @@ def _inputs(program: Program, entry: EntryPoint, present: Iterable[str], mark: s
             inputs[name] = Present(axes)
         elif not given.optional:
             new = {a for a in axes if mark and a not in kept and not program.axes.by_name[a].config}
-            sizes = (Size.symbol(f"{size}{mark}") if a in new else size for a, size in sizes_of(program.axes, axes))
+            sizes = (
+                Size.symbol(f"{size}{mark}") if a in new else size for a, size in sizes_of(program.axes, axes)
+            )
             inputs[name] = Named(axes, Shape(cast(Kind, given.kind or "real"), tuple(sizes)))
     return inputs

@@ -236,7 +236,11 @@ class Scope(Names[A]):
         return STATELESS if call.stateless or self.site == STATELESS else f"{self.site}/{path}"
 
     def invocation(
-        self, function: Function, positional: Sequence[ast.expr], keywords: Sequence[ast.keyword], at: Location
+        self,
+        function: Function,
+        positional: Sequence[ast.expr],
+        keywords: Sequence[ast.keyword],
+        at: Location,
     ) -> Invocation[A]:
         """The arguments of a call: inputs, `params`, `at` and `state`, and inner axis = outer axis."""
         names = list(function.given)
@@ -254,7 +258,7 @@ class Scope(Names[A]):
                     call.at = f"{text}."
                 case "state", ast.Constant(value="none"):
                     call.stateless = True
-                case ("params" | "at" | "state"), value:
+                case (("params" | "at" | "state"), value):
                     wanted = "'none'" if key == "state" else "a quoted name"
                     raise PackError(f"{key} must be {wanted}, not {ast.unparse(value)}", at)
                 case _, value if key in function.given:
@@ -313,7 +317,9 @@ class Scope(Names[A]):
         for i in range(times):
             weights = self.value(own["same"], at) if "same" in own else i
             site = self.site_of(f"{name}.{call.params}{i}", call)
-            call.inputs[head] = self.enter(call, f"{call.params}{weights}.", f"{call.at or call.params}{i}.", site)
+            call.inputs[head] = self.enter(
+                call, f"{call.params}{weights}.", f"{call.at or call.params}{i}.", site
+            )
         return self.tensor(call.inputs[head])
 
 

@@ -75,8 +75,17 @@ def _fault(node: ast.AST) -> str:
         case ast.BoolOp():
             return "'and' and 'or' are written '&' and '|'"
         case (
-            ast.BinOp() | ast.UnaryOp() | ast.Compare() | ast.Call() | ast.keyword() | ast.Constant()
-            | ast.Name() | ast.Tuple() | ast.operator() | ast.unaryop() | ast.cmpop()
+            ast.BinOp()
+            | ast.UnaryOp()
+            | ast.Compare()
+            | ast.Call()
+            | ast.keyword()
+            | ast.Constant()
+            | ast.Name()
+            | ast.Tuple()
+            | ast.operator()
+            | ast.unaryop()
+            | ast.cmpop()
             | ast.expr_context()
         ):
             return ""

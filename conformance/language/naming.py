@@ -49,11 +49,11 @@ def values_of(variants: Sequence[Choices]) -> dict[str, set[str]]:
 def faults_of_cycles(program: Program) -> list[PackError]:
     """Functions that call themselves, by whatever way: an evaluation of them would not end."""
     calls = calls_of(program)
-    errors = []
-    for function in program.functions.values():
-        if any(function.name in reachable(program, called, calls) for called in calls[function.name]):
-            errors.append(PackError(f"the function '{function.name}' calls itself", function.at))
-    return errors
+    return [
+        PackError(f"the function '{function.name}' calls itself", function.at)
+        for function in program.functions.values()
+        if any(function.name in reachable(program, called, calls) for called in calls[function.name])
+    ]
 
 
 def faults_of_names(
@@ -71,7 +71,9 @@ def faults_of_names(
             errors.extend(faults_of_choice(equation, values))
         for name, parameter in function.parameters.items():
             for field, wanted in parameter.when.items():
-                errors.extend(_choice(f"the parameter '{name}'", field, wanted, values, [parameter.at] * len(wanted)))
+                errors.extend(
+                    _choice(f"the parameter '{name}'", field, wanted, values, [parameter.at] * len(wanted))
+                )
     return errors
 
 
@@ -94,14 +96,18 @@ def _names_of_pack(program: Program, variants: Sequence[Choices], numbers: Itera
 
 def _clashes(program: Program, function: Function, pack: Mapping[str, str]) -> Iterator[PackError]:
     if function.name in FUNCTIONS:
-        yield PackError(f"'{function.name}' is a function of the language already", function.at, "give it another name")
+        yield PackError(
+            f"'{function.name}' is a function of the language already", function.at, "give it another name"
+        )
     symbols = {*program.axes.by_symbol, *WORDS}
     before: dict[str, tuple[str, Location]] = {}
     for what, name, at in _names_of(function):
         if name in before:
             other, first = before[name]
             yield PackError(
-                f"'{name}' is {what} and {other} of {function.name} ({first})", at, "one name means one thing: rename one"
+                f"'{name}' is {what} and {other} of {function.name} ({first})",
+                at,
+                "one name means one thing: rename one",
             )
         before.setdefault(name, (what, at))
         # A parameter bears the name that checkpoints give it, an input that of the axis along
@@ -109,7 +115,9 @@ def _clashes(program: Program, function: Function, pack: Mapping[str, str]) -> I
         own = name in program.axes.by_name and what == "an input" and name in function.given[name].axes
         if name in pack and not own and (what != "a parameter" or name in symbols or "number" in pack[name]):
             yield PackError(
-                f"'{name}' is {what} of {function.name} and {pack[name]}", at, "one name means one thing: rename it"
+                f"'{name}' is {what} of {function.name} and {pack[name]}",
+                at,
+                "one name means one thing: rename it",
             )
         if name == RESULT:
             yield PackError(f"'{RESULT}' is the result of {function.name}", at, "rename it")
@@ -136,7 +144,9 @@ def _unused_functions(program: Program, entries: Iterable[str]) -> Iterator[Pack
         used |= reachable(program, entry, calls)
     for function in program.functions.values():
         if function.name not in used:
-            yield PackError(f"the function '{function.name}' is never called", function.at, "remove it, or call it")
+            yield PackError(
+                f"the function '{function.name}' is never called", function.at, "remove it, or call it"
+            )
 
 
 def _unused(program: Program, function: Function) -> Iterator[PackError]:
@@ -166,7 +176,9 @@ def faults_of_choice(equation: Equation, values: Mapping[str, set[str]]) -> Iter
     """An equation by a choice that there is not, or for a value that no variant has."""
     if equation.by:
         keys = {key: expression.at for key, expression in equation.alternatives.items() if key != OTHERWISE}
-        yield from _choice(f"'{equation.name}'", equation.by, list(keys), values, list(keys.values()), equation.at)
+        yield from _choice(
+            f"'{equation.name}'", equation.by, list(keys), values, list(keys.values()), equation.at
+        )
 
 
 def _choice(
@@ -178,7 +190,9 @@ def _choice(
     at: Location | None = None,
 ) -> Iterator[PackError]:
     if field not in values:
-        yield PackError(f"{what} depends on an unknown choice '{field}'", at or places[0], suggestion(field, values))
+        yield PackError(
+            f"{what} depends on an unknown choice '{field}'", at or places[0], suggestion(field, values)
+        )
         return
     for key, place in zip(wanted, places, strict=True):
         if key not in values[field]:
@@ -195,11 +209,14 @@ def _tricks(function: Function) -> Iterator[PackError]:
             name, _ = callee(call)
             if name in MISTAKES_ONLY:
                 yield PackError(
-                    f"{name} is for mistakes only, in '{expression}'", expression.at, "split, merge and relabel say what is meant"
+                    f"{name} is for mistakes only, in '{expression}'",
+                    expression.at,
+                    "split, merge and relabel say what is meant",
                 )
             elif name == "relabel" and _permutes(call):
                 yield PackError(
-                    f"relabel exchanges axes, which is for mistakes only, in '{expression}'", expression.at,
+                    f"relabel exchanges axes, which is for mistakes only, in '{expression}'",
+                    expression.at,
                     "a tensor's values belong to its axes",
                 )
 
@@ -207,7 +224,9 @@ def _tricks(function: Function) -> Iterator[PackError]:
 def _permutes(call: ast.Call) -> bool:
     """Whether some axis gets the name of another one that is renamed as well."""
     old = {keyword.arg for keyword in call.keywords}
-    return any(isinstance(k.value, ast.Name) and k.value.id in old and k.value.id != k.arg for k in call.keywords)
+    return any(
+        isinstance(k.value, ast.Name) and k.value.id in old and k.value.id != k.arg for k in call.keywords
+    )
 
 
 # -- mistakes -----------------------------------------------------------------------------------------
@@ -217,24 +236,50 @@ def faults_of_mistake(program: Program, mistake: Mistake, variants: Sequence[Cho
     """A patch of a tensor that there is not, unless the patch itself reads it; a wrong choice or name."""
     errors = []
     values = values_of(variants)
+    read = {
+        name
+        for equation in mistake.replace.values()
+        for e in equation.alternatives.values()
+        for name in names_in(e)
+    }
+    for free in mistake.free:
+        taken = [f.name for f in program.functions.values() for _, other, _ in _names_of(f) if other == free]
+        if free not in read:
+            errors.append(
+                PackError(f"'{mistake.id}' leaves '{free}' open, which its patch does not read", mistake.at)
+            )
+        elif any(name in taken for name, _ in mistake.replace):
+            errors.append(
+                PackError(f"'{mistake.id}' leaves '{free}' open, which has a value already", mistake.at)
+            )
     for (name, tensor), equation in mistake.replace.items():
         function = program.functions.get(name)
         if function is None:
             hint = suggestion(name, program.functions)
-            errors.append(PackError(f"'{mistake.id}' patches an unknown function '{name}'", equation.at, hint))
+            errors.append(
+                PackError(f"'{mistake.id}' patches an unknown function '{name}'", equation.at, hint)
+            )
             continue
         errors.extend(faults_of_choice(equation, values))
         if function.equation(tensor) is not None:
             continue
         known = [RESULT, *(e.name for e in function.let)]
-        taken = {other: what for what, other, _ in _names_of(function)}
-        if tensor in taken:
+        others = {other: what for what, other, _ in _names_of(function)}
+        if tensor in others:
             errors.append(
-                PackError(f"'{mistake.id}' replaces '{tensor}', which is {taken[tensor]} of {name}", equation.at, "patch what reads it")
+                PackError(
+                    f"'{mistake.id}' replaces '{tensor}', which is {others[tensor]} of {name}",
+                    equation.at,
+                    "patch what reads it",
+                )
             )
         elif not any(tensor in names_in(expression) for expression in _patched(mistake, name)):
             errors.append(
-                PackError(f"'{mistake.id}' replaces '{tensor}', which {name} does not have", equation.at, suggestion(tensor, known))
+                PackError(
+                    f"'{mistake.id}' replaces '{tensor}', which {name} does not have",
+                    equation.at,
+                    suggestion(tensor, known),
+                )
             )
     return errors
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from conformance.language.errors import PackError
@@ -11,7 +11,9 @@ from conformance.language.expression import Expression
 from conformance.language.program import Choices, Function, Parameter, Program, holds
 
 
-def parameter_axes(program: Program, function: str, choices: Choices, layers: int = 1) -> dict[str, Parameter]:
+def parameter_axes(
+    program: Program, function: str, choices: Choices, layers: int = 1
+) -> dict[str, Parameter]:
     """The parameters of `function` in a variant, by full name (`layers.0.norm1.weight`).
 
     Nothing is evaluated: a variant's equations are read for the calls that they make, in the order
@@ -29,50 +31,61 @@ def parameter_axes(program: Program, function: str, choices: Choices, layers: in
     Raises:
         PackError: There is no such function, or a function calls itself.
     """
-    found: dict[str, Parameter] = {}
-    _Walk(program, choices, {"n_layers": layers}, found).function(program.function(function), "", ())
-    return found
+    return dict(VariantParameters(program, choices, {"n_layers": layers}).of(program.function(function)))
 
 
-class _Walk:
-    def __init__(
-        self, program: Program, choices: Choices, numbers: dict[str, int], found: dict[str, Parameter]
-    ) -> None:
-        self.program, self.choices, self.numbers, self.found = program, choices, numbers, found
+class VariantParameters:
+    """The parameters of every function in one variant, each worked out once."""
 
-    def function(self, function: Function, prefix: str, above: tuple[str, ...]) -> None:
-        if function.name in above:
+    def __init__(self, program: Program, choices: Choices, numbers: Mapping[str, int]) -> None:
+        """`numbers` are those that `times` may name."""
+        self.program, self.choices, self.numbers = program, choices, numbers
+        self.known: dict[str, dict[str, Parameter]] = {}
+        self.above: list[str] = []
+
+    def of(self, function: Function) -> Mapping[str, Parameter]:
+        """All parameters of a function and of what it calls, by names that begin at the function."""
+        if function.name in self.above:
             raise PackError(f"{function.name} calls itself", function.at)
-        for name, parameter in function.parameters.items():
-            if holds(parameter.when, self.choices):
-                self.found[prefix + name] = parameter
-        for expression in expressions_in_force(function, self.choices):
-            for call in calls_in(expression):
-                self.call(call, expression, prefix, (*above, function.name))
+        if function.name not in self.known:
+            self.above.append(function.name)
+            found = {n: p for n, p in function.parameters.items() if holds(p.when, self.choices)}
+            for expression in expressions_in_force(function, self.choices):
+                for call in calls_in(expression):
+                    found.update(self.of_call(call, expression))
+            self.above.pop()
+            self.known[function.name] = found
+        return self.known[function.name]
 
-    def call(self, call: ast.Call, expression: Expression, prefix: str, above: tuple[str, ...]) -> None:
+    def of_call(self, call: ast.Call, expression: Expression) -> dict[str, Parameter]:
+        """The parameters that one call needs, by names that begin where it stands."""
         called, repeated = callee(call)
         if called not in self.program.functions:
-            return
+            return {}
+        inner = self.of(self.program.functions[called])
         keywords = {keyword.arg: keyword.value for keyword in call.keywords}
+        prefix = ""
         match keywords.get("params"):
             case ast.Constant(value=str() as text):
-                prefix += f"{text}."
-        if not repeated:
-            self.function(self.program.functions[called], prefix, above)
-            return
-        for i in range(self.number(keywords.get("times"), expression)):
-            which = self.number(keywords["same"], expression) if "same" in keywords else i
-            self.function(self.program.functions[called], f"{prefix}{which}.", above)
+                prefix = f"{text}."
+        prefixes = [prefix]
+        if repeated:
+            times = range(self.number(keywords.get("times"), expression))
+            which = [self.number(keywords["same"], expression) if "same" in keywords else i for i in times]
+            prefixes = [f"{prefix}{i}." for i in which]
+        return {start + name: parameter for start in prefixes for name, parameter in inner.items()}
 
     def number(self, node: ast.expr | None, expression: Expression) -> int:
+        """What `times` or `same` says."""
         match node:
             case ast.Constant(value=int() as number):
                 return number
             case ast.Name(id=name) if name in self.numbers:
                 return self.numbers[name]
         known = ", ".join(self.numbers)
-        raise PackError(f"times and same must be a number or one of {known}, in '{expression}'", expression.at)
+        raise PackError(
+            f"times and same must be a number or one of {known}, in '{expression}'", expression.at
+        )
 
 
 def expressions_in_force(function: Function, choices: Choices) -> Iterator[Expression]:

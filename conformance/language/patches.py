@@ -9,48 +9,90 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 
-from conformance.language.checked import UNKNOWN, CheckedScope, same_value
+from conformance.language.checked import CheckedScope
+from conformance.language.declarations import UNKNOWN
 from conformance.language.entries import Root
 from conformance.language.errors import PackError
 from conformance.language.expression import parse
 from conformance.language.names import Value
 from conformance.language.naming import calls_of
-from conformance.language.parameters import callee, calls_in, parameter_axes
+from conformance.language.parameters import VariantParameters, calls_in
 from conformance.language.program import RESULT, Equation, Function, Mistake, Program, reachable
-from conformance.language.sizes import Dimension
+from conformance.language.sizes import Dimension, Size
+from conformance.language.tensors import Named
 from conformance.language.traces import Call, Checker, Condition, Trace, Variant
 
-Context = tuple[Call, Trace, tuple[Variant, ...]]
+
+@dataclass(eq=False)
+class Context:
+    """A call of a function with all that its equations came to, and the traces where that is so."""
+
+    call: Call
+    env: dict[str, Value]
+    traces: dict[Variant, Trace] = field(default_factory=dict)
 
 
 class Contexts:
     """Where the true program calls each function, and the variants in which it does."""
 
     def __init__(self, checker: Checker, roots: Sequence[Root]) -> None:
-        """As they are now: checking mistakes adds further calls to `checker`."""
+        """As they are now: checking mistakes adds further calls to `checker`.
+
+        `roots` have been read in this order, the smaller ones first. Of each function those calls
+        are kept that the first of them makes which comes to it, and with a past likewise.
+        """
         self.checker, self.roots = checker, roots
         calls = calls_of(checker.program)
         self.reachable = {name: reachable(checker.program, name, calls) for name in calls}
         self.of: dict[str, list[Context]] = {}
+        self.parameters: dict[Variant, VariantParameters] = {}
+        first: dict[tuple[str, bool], str] = {}
         for call in checker.calls.values():
-            for trace in call.traces:
-                self.of.setdefault(call.function.name, []).append((call, trace, tuple(trace.variants)))
+            name = call.function.name
+            if first.setdefault((name, bool(call.state)), call.root) == call.root:
+                self.of.setdefault(name, []).extend(_contexts(call))
 
     def affected(self, functions: Iterable[str]) -> frozenset[str]:
         """All functions that call one of `functions`, by whatever way, and those themselves."""
         return frozenset(name for name, inside in self.reachable.items() if not inside.isdisjoint(functions))
 
+    def parameters_in(self, variant: Variant) -> VariantParameters:
+        """The parameters of the true program's functions."""
+        if variant not in self.parameters:
+            self.parameters[variant] = VariantParameters(
+                self.checker.program, variant.choices, {"n_layers": 2}
+            )
+        return self.parameters[variant]
+
+
+def _contexts(call: Call) -> list[Context]:
+    """The traces of a call, those together in which all its tensors are the same."""
+    found: dict[object, Context] = {}
+    for trace in call.traces:
+        if not trace.errors:
+            key = tuple(
+                (name, (v.axes, v.array) if isinstance(v, Named) else v) for name, v in trace.env.items()
+            )
+            context = found.setdefault(key, Context(call, trace.env))
+            context.traces.update(dict.fromkeys(trace.variants, trace))
+    return list(found.values())
+
 
 class PatchedChecker(Checker):
     """Reads a patched program, and what no patch touches as the true program has been read."""
 
-    def __init__(self, true: Checker, program: Program, affected: frozenset[str], numbers: Mapping[str, float]) -> None:
+    def __init__(
+        self, true: Checker, program: Program, affected: frozenset[str], numbers: Mapping[str, float]
+    ) -> None:
         """`affected` are the functions that may give something else than they do in `true`."""
         every = tuple(program.axes.by_name)
         super().__init__(program, numbers, dict.fromkeys(affected, every))
-        self.true, self.affected = true, affected
+        self.true, self.affected, self.lenient = true, affected, True
         self.outcomes, self.tensors = true.outcomes, true.tensors
+        self.configured = {axis.symbol for axis in program.axes.by_name.values() if axis.config}
 
     def call(
         self,
@@ -67,7 +109,15 @@ class PatchedChecker(Checker):
 
     def trace(self, call: Call, variant: Variant) -> Trace:
         """The trace of the true program where that comes to the same."""
-        return super().trace(call, variant) if call.function.name in self.affected else self.true.trace(call, variant)
+        return (
+            super().trace(call, variant)
+            if call.function.name in self.affected
+            else self.true.trace(call, variant)
+        )
+
+    def may_agree(self, one: Dimension, other: Dimension) -> bool:
+        """A mistake may need widths that coincide: without Wo, `H*Dv` has to be `D`."""
+        return Size.of(one).names() | Size.of(other).names() <= self.configured
 
 
 def faults_of_patch(contexts: Contexts, mistake: Mistake) -> list[PackError]:
@@ -92,10 +142,9 @@ class _Patch:
         """All of them, each said of the mistake."""
         reached = False
         for name in self.functions:
-            for call, trace, variants in self.contexts.of.get(name, ()):
+            for context in self.contexts.of.get(name, ()):
                 reached = True
-                if not trace.errors:
-                    self.read(call, trace, variants)
+                self.read(context)
         for root in self.contexts.roots:
             if root.function in self.checker.affected:
                 self.found.extend(root.read(self.checker, [v for v in self.wider if v in root.variants]))
@@ -112,78 +161,125 @@ class _Patch:
         if own or not self.found:
             return [PackError(f"{name}: {e.message}", e.at, e.hint) for e in own.values()]
         first = self.found[0]
-        return [PackError(f"{name} breaks what stands at {first.at}: {first.message}", self.mistake.at, first.hint)]
+        return [
+            PackError(
+                f"{name} breaks what stands at {first.at}: {first.message}", self.mistake.at, first.hint
+            )
+        ]
 
-    def read(self, call: Call, trace: Trace, variants: Sequence[Variant]) -> None:
+    def read(self, context: Context) -> None:
         """Read the patched equations of a call, once for each kind of variant."""
-        patched = self.program.functions[call.function.name]
+        patched = self.program.functions[context.call.function.name]
         names = [tensor for name, tensor in self.mistake.replace if name == patched.name]
         order = [*(e.name for e in patched.let), RESULT]
-        pairs = [(call.function.equation(n), patched.equation(n)) for n in sorted(names, key=order.index)]
-        by = {(e.by, ()) for pair in pairs for e in pair if e is not None and e.by}
-        todo = list(variants)
+        pairs = [
+            (context.call.function.equation(n), patched.equation(n)) for n in sorted(names, key=order.index)
+        ]
+        by: set[Condition] = {(e.by, ()) for pair in pairs for e in pair if e is not None and e.by}
+        todo = list(context.traces)
         while todo and not self.found:
             variant = todo[0]
+            asked = set(by)
             changed = [new for old, new in pairs if new is not None and _differs(old, new, variant)]
-            asked: set[Condition] = set(by)
             if changed:
                 self.changes = True
-                asked |= self.reread(call, trace, variant, changed)
-            asked -= set(trace.conditions)
+                asked |= self.reread(context, variant, changed)
             told = [variant.told[condition] for condition in asked]
             todo = [v for v in todo[1:] if [v.told[condition] for condition in asked] != told]
 
-    def reread(self, call: Call, trace: Trace, variant: Variant, changed: Sequence[Equation]) -> set[Condition]:
-        """Read changed equations in the circumstances of a trace; returns what they ask of the variant."""
+    def reread(self, context: Context, variant: Variant, changed: Sequence[Equation]) -> set[Condition]:
+        """Read changed equations in the circumstances of a call; returns what they ask of the variant."""
+        call = context.call
         function = self.program.functions[call.function.name]
         patched = self.checker.call(function, call.inputs, call.sizes, call.state, call.stateless)
+        known = {inner for inner, _ in context.traces[variant].calls}
         asked: set[Condition] = set()
-        env = dict(trace.env)
+        env = dict(context.env)
         for equation in changed:
             scope = CheckedScope(self.checker, patched, variant)
             scope.resume(env, equation)
             value = scope.again(equation)
             self.found.extend(scope.errors)
             for inner, _ in scope.calls:
-                self.found.extend(self.checker.trace(inner, variant).errors)
-                asked.update(inner.asked)
+                # What the true program calls as well has been read in all variants.
+                if inner not in known:
+                    self.found.extend(self.checker.trace(inner, variant).errors)
+                    asked.update(inner.asked)
             asked.update(scope.conditions)
             if self.found:
                 return asked
-            alike = equation.name not in env or same_value(value, env[equation.name])
-            if not alike or scope.state or set(scope.taps) - {equation.name}:
+            if not self.alike(equation, value, scope, context, variant):
                 again = self.checker.trace(patched, variant)
                 self.found.extend(again.errors)
                 asked.update(patched.asked)
-                if again.outcome is not trace.outcome:
+                if again.outcome is not context.traces[variant].outcome:
                     self.wider[variant] = None
                 break
             env[equation.name] = value
         self.parameters(function, variant, changed)
         return asked
 
+    def alike(
+        self, equation: Equation, value: Value, scope: CheckedScope, context: Context, variant: Variant
+    ) -> bool:
+        """Whether nobody can tell a patched equation from the true one by axes, sizes, taps and state."""
+        if equation.name in context.env and not self.same(value, context.env[equation.name]):
+            return False
+        if not scope.state and not set(scope.taps) - {equation.name}:
+            return True
+        old = context.call.function.equation(equation.name)
+        if old is None:
+            return False
+        true = CheckedScope(self.contexts.checker, context.call, variant)
+        true.resume(context.env, old)
+        true.again(old)
+        return scope.taps.keys() == true.taps.keys() and scope.state == true.state
+
+    def same(self, one: Value, other: Value) -> bool:
+        """Whether two values are of one kind and the same axes, of sizes that are or may be equal."""
+        if one is UNKNOWN:
+            return True
+        if not (isinstance(one, Named) and isinstance(other, Named)):
+            return type(one) is type(other) and bool(one == other)
+        sizes = dict(zip(other.axes, other.array.sizes, strict=True))
+        return (
+            one.array.kind in (other.array.kind, "any")
+            and set(one.axes) == set(other.axes)
+            and all(
+                size == sizes[axis] or self.checker.may_agree(size, sizes[axis])
+                for axis, size in zip(one.axes, one.array.sizes, strict=True)
+            )
+        )
+
     def parameters(self, function: Function, variant: Variant, changed: Sequence[Equation]) -> None:
         """A mistake has no parameters that the true program does not have."""
-        picked = [expression for e in changed if (expression := e.pick(variant.choices))]
-        calls = [call for expression in picked for call in calls_in(expression)]
-        if not any(callee(call)[0] in self.program.functions for call in calls):
-            return
-        missing = self.missing(function.name, variant)
-        if not missing:
-            return
-        # Another function may have declared it under the same prefix.
-        for root in self.contexts.roots:
-            names = parameter_axes(self.program, root.function, variant.choices, 2)
-            concerned = [n for n in names if any(f".{n}".endswith(f".{m}") for m in missing)]
-            if concerned and not set(concerned) & set(self.missing(root.function, variant)):
-                return
-        message = f"the true program has no parameter '{missing[0]}' in {function.name}"
-        self.found.append(PackError(message, picked[0].at))
+        known = self.contexts.parameters_in(variant)
+        for equation in changed:
+            expression = equation.pick(variant.choices)
+            if expression is None:
+                continue
+            for call in calls_in(expression):
+                have = known.of(self.contexts.checker.program.functions[function.name])
+                missing = [name for name in known.of_call(call, expression) if name not in have]
+                if missing and not self.elsewhere(missing, variant):
+                    message = f"the true program has no parameter '{missing[0]}' in {function.name}"
+                    self.found.append(PackError(message, expression.at))
 
-    def missing(self, start: str, variant: Variant) -> list[str]:
-        """Parameters that the patched program has from `start` on, and the true one has not."""
-        true = parameter_axes(self.contexts.checker.program, start, variant.choices, 2)
-        return [name for name in parameter_axes(self.program, start, variant.choices, 2) if name not in true]
+    def elsewhere(self, missing: Sequence[str], variant: Variant) -> bool:
+        """Whether another function has declared such parameters under the same prefix."""
+        patched = VariantParameters(self.program, variant.choices, {"n_layers": 2})
+        true = self.contexts.parameters_in(variant)
+        for root in self.contexts.roots:
+            names = patched.of(self.program.functions[root.function])
+            concerned = {n for n in names if any(f".{n}".endswith(f".{m}") for m in missing)}
+            if concerned and concerned <= set(true.of(true.program.functions[root.function])):
+                return True
+        return False
+
+
+@lru_cache(maxsize=4096)
+def _same_tree(one: ast.expr, other: ast.expr) -> bool:
+    return ast.dump(one) == ast.dump(other)
 
 
 def _differs(old: Equation | None, new: Equation, variant: Variant) -> bool:
@@ -194,7 +290,7 @@ def _differs(old: Equation | None, new: Equation, variant: Variant) -> bool:
         return before is not after
     if old and old.at_least_float32 != new.at_least_float32:
         return True
-    return before.tree is not after.tree and ast.dump(before.tree) != ast.dump(after.tree)
+    return before.tree is not after.tree and not _same_tree(before.tree, after.tree)
 
 
 def _unreadable(mistake: Mistake, name: str) -> list[PackError]:

@@ -124,9 +124,7 @@ class Function:
             return replace(self, result=equation)
         if self.equation(equation.name) is None:
             return replace(self, let=(equation, *self.let))
-        return replace(
-            self, let=tuple(equation if old.name == equation.name else old for old in self.let)
-        )
+        return replace(self, let=tuple(equation if old.name == equation.name else old for old in self.let))
 
 
 @dataclass(frozen=True)
@@ -147,7 +145,6 @@ class Mistake:
     kind: int = 0
     free: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     at: Location = NOWHERE
-
 
     def forms(self) -> tuple[Mapping[str, str], ...]:
         """Every combination of values for the names that the mistake leaves free (`fill`)."""
@@ -198,9 +195,7 @@ class Program:
         program = self
         for identifier in mistakes:
             if identifier not in self.mistakes:
-                raise PackError(
-                    f"unknown mistake '{identifier}'", hint=suggestion(identifier, self.mistakes)
-                )
+                raise PackError(f"unknown mistake '{identifier}'", hint=suggestion(identifier, self.mistakes))
             mistake = self.mistakes[identifier]
             program = program.mistaken(mistake, mistake.forms()[0])
         return program
@@ -224,7 +219,9 @@ def substituted(equation: Equation, form: Mapping[str, str]) -> Equation:
     if not form:
         return equation
     alternatives = {
-        key: parse(re.sub(rf"\b({'|'.join(map(re.escape, form))})\b", lambda m: f"({form[m[1]]})", e.text), e.at)
+        key: parse(
+            re.sub(rf"\b({'|'.join(map(re.escape, form))})\b", lambda m: f"({form[m[1]]})", e.text), e.at
+        )
         for key, e in equation.alternatives.items()
     }
     return replace(equation, alternatives=alternatives)

@@ -36,6 +36,10 @@ class Size:
             return value
         return Size((((), value),) if value else ())
 
+    def names(self) -> frozenset[str]:
+        """The symbols that it is made of."""
+        return frozenset(name for monomial, _ in self.terms for name, _ in monomial)
+
     def __add__(self, other: Dimension) -> Dimension:
         """Sum."""
         total = dict(self.terms)
@@ -77,7 +81,8 @@ class Size:
             ((names, coefficient),) = divisor.terms
             quotient = {_times(monomial, names, -1): Fraction(a) / coefficient for monomial, a in self.terms}
             exact = all(
-                a.denominator == 1 and all(power > 0 for _, power in monomial) for monomial, a in quotient.items()
+                a.denominator == 1 and all(power > 0 for _, power in monomial)
+                for monomial, a in quotient.items()
             )
             if exact or len(self.terms) == 1:
                 return _simplest(quotient)

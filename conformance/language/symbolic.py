@@ -13,7 +13,7 @@ from typing import Literal
 
 from conformance.language.axes import ELLIPSIS, AxisTable
 from conformance.language.sizes import Dimension, Size
-from conformance.language.tensors import AxisError, Named
+from conformance.language.tensors import AxisError, Named, SizeError
 
 Kind = Literal["bool", "int", "real", "any"]
 """What an array holds. "any" fits everywhere: the kind of an input that nobody has declared."""
@@ -35,7 +35,12 @@ _SIGNS = {
 _LOGICAL = frozenset({"and", "or", "not", "any", "all"})
 _COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "finite"})
 _REAL = frozenset({"divide", "power", "exp", "log", "sqrt", "sin", "cos", "tanh", "erf"})
-KINDS: Mapping[str, str] = {"bool": "true or false", "int": "whole numbers", "real": "real numbers", "any": "anything"}
+KINDS: Mapping[str, str] = {
+    "bool": "true or false",
+    "int": "whole numbers",
+    "real": "real numbers",
+    "any": "anything",
+}
 """What messages call each kind."""
 
 
@@ -44,7 +49,9 @@ class Symbolic:
 
     def constant(self, value: float | Size) -> Shape:
         """A number, or a size of which the value does not matter, as an array without axes."""
-        return Shape("bool" if isinstance(value, bool) else "int" if isinstance(value, int | Size) else "real")
+        return Shape(
+            "bool" if isinstance(value, bool) else "int" if isinstance(value, int | Size) else "real"
+        )
 
     def shape(self, a: Shape) -> tuple[Dimension, ...]:
         """The sizes of `a`."""
@@ -61,7 +68,7 @@ class Symbolic:
         for letters, array in zip(operands.split(","), (a, b), strict=True):
             for letter, size in zip(letters, array.sizes, strict=True):
                 if sizes.setdefault(letter, size) != size:
-                    raise AxisError(f"sizes {sizes[letter]} and {size} are summed together")
+                    raise SizeError(f"sizes {sizes[letter]} and {size} meet in one axis", sizes[letter], size)
         return Shape(_kind("multiply", [a.kind, b.kind]), tuple(sizes[letter] for letter in out))
 
     def reduce(self, name: str, a: Shape, axis: int) -> Shape:
@@ -82,7 +89,8 @@ class Symbolic:
         # Most only insert axes of size 1, and a product of symbols is slow.
         moved = [size for size in a.sizes if size != 1] != [size for size in sizes if size != 1]
         if moved and prod(a.sizes, start=1) != prod(sizes, start=1):
-            raise AxisError(f"{_text(a.sizes)} does not have as many elements as {_text(sizes)}")
+            message = f"{_text(a.sizes)} does not have as many elements as {_text(sizes)}"
+            raise SizeError(message, prod(a.sizes, start=1), prod(sizes, start=1))
         return Shape(a.kind, tuple(sizes))
 
     def take(self, a: Shape, indices: Shape, axis: int) -> Shape:
@@ -94,9 +102,11 @@ class Symbolic:
     def concatenate(self, arrays: Sequence[Shape], axis: int) -> Shape:
         """Arrays one after the other; they agree in everything but the size of `axis`."""
         first = arrays[0]
-        others = {a.sizes[:axis] + a.sizes[axis + 1 :] for a in arrays}
-        if len(others) > 1:
-            raise AxisError(f"{' and '.join(_text(a.sizes) for a in arrays)} cannot stand one after the other")
+        for other in arrays[1:]:
+            for i, (here, there) in enumerate(zip(first.sizes, other.sizes, strict=True)):
+                if i != axis and here != there:
+                    shown = " and ".join(_text(a.sizes) for a in arrays)
+                    raise SizeError(f"{shown} cannot stand one after the other", here, there)
         total = sum((a.sizes[axis] for a in arrays[1:]), start=first.sizes[axis])
         kind = _common("a tensor and what follows it", [a.kind for a in arrays])
         return Shape(kind, (*first.sizes[:axis], total, *first.sizes[axis + 1 :]))
@@ -106,7 +116,7 @@ class Symbolic:
         return Shape(a.kind, (*a.sizes[:axis], count, *a.sizes[axis + 1 :]))
 
     def iota(self, size: Dimension) -> Shape:
-        """0, 1, 2, …"""
+        """Whole numbers from 0 on."""
         return Shape("int", (size,))
 
     def widened(self) -> Symbolic:
@@ -155,7 +165,7 @@ def _broadcast(shapes: Sequence[tuple[Dimension, ...]]) -> tuple[Dimension, ...]
             if result[i] == 1:
                 result[i] = size
             elif size not in (1, result[i]):
-                raise AxisError(f"{' and '.join(map(_text, shapes))} do not go together")
+                raise SizeError(f"{' and '.join(map(_text, shapes))} do not go together", result[i], size)
     return tuple(result)
 
 

@@ -29,6 +29,14 @@ class AxisError(Exception):
     """Axes that do not fit an operation; the evaluator adds file and line."""
 
 
+class SizeError(AxisError):
+    """Sizes that do not agree, and which two."""
+
+    def __init__(self, message: str, one: Dimension, other: Dimension) -> None:
+        super().__init__(message)
+        self.sizes = one, other
+
+
 @dataclass(frozen=True)
 class Operations(Generic[A]):
     """The language's operations in one arithmetic. Each raises `AxisError`."""
@@ -83,16 +91,16 @@ class Operations(Generic[A]):
         for x in tensors:
             for axis, size in self.sizes(x).items():
                 if sizes.setdefault(axis, size) != size:
-                    raise AxisError(f"axis '{axis}' has size {sizes[axis]} here and {size} there")
+                    message = f"axis '{axis}' has size {sizes[axis]} here and {size} there"
+                    raise SizeError(message, sizes[axis], size)
         return Named(axes, self.arithmetic.elementwise(name, *(self._aligned(x, axes) for x in tensors)))
 
     def dot(self, x: Named[A], y: Named[A], over: Sequence[str]) -> Named[A]:
         """Products summed over `over`; every other axis is kept once."""
         for axis in (*over, *(axis for axis in x.axes if axis in y.axes)):
-            if self.size(x, axis) != self.size(y, axis):
-                raise AxisError(
-                    f"axis '{axis}' has size {self.size(x, axis)} here and {self.size(y, axis)} there"
-                )
+            here, there = self.size(x, axis), self.size(y, axis)
+            if here != there:
+                raise SizeError(f"axis '{axis}' has size {here} here and {there} there", here, there)
         axes = tuple(dict.fromkeys(x.axes + y.axes))
         letters = {axis: chr(97 + i) for i, axis in enumerate(axes)}
         kept = tuple(axis for axis in axes if axis not in over)
@@ -103,8 +111,10 @@ class Operations(Generic[A]):
         return Named(kept, self.arithmetic.contract(spec, x.array, y.array))
 
     def reduce(self, name: str, x: Named[A], over: Sequence[str]) -> Named[A]:
-        """Sum, max, any or all over axes. What does not vary along an axis has no need of it:
-        any, all and max of a tensor without that axis are the tensor itself.
+        """Sum, max, any or all over axes.
+
+        What does not vary along an axis has no need of it: any, all and max of a tensor without
+        that axis are the tensor itself.
         """
         for axis in over:
             if axis not in x.axes and name != "sum":
@@ -138,7 +148,9 @@ class Operations(Generic[A]):
         """The last entries along an axis."""
         return Named(x.axes, self.arithmetic.last(x.array, count, self.position(x, axis)))
 
-    def split(self, x: Named[A], axis: str, into: Sequence[str], size: Callable[[str], Dimension | None]) -> Named[A]:
+    def split(
+        self, x: Named[A], axis: str, into: Sequence[str], size: Callable[[str], Dimension | None]
+    ) -> Named[A]:
         """One axis as several; at most one of them may be of a size still unknown."""
         i = self.position(x, axis)
         parts = self.filled(self.size(x, axis), [size(part) for part in into], into, f"axis '{axis}'")
@@ -159,7 +171,7 @@ class Operations(Generic[A]):
         sizes = [total // others if size is None else size for size in known]
         if prod(sizes, start=1) != total:
             wanted = " × ".join(f"{size} {axis}" for axis, size in zip(into, sizes, strict=True))
-            raise AxisError(f"{what} of size {total} is not {wanted}")
+            raise SizeError(f"{what} of size {total} is not {wanted}", total, prod(sizes, start=1))
         return sizes
 
     def merge(self, x: Named[A], axes: Sequence[str], into: str) -> Named[A]:
@@ -204,7 +216,9 @@ class Operations(Generic[A]):
             raise AxisError(f"an axis stands twice in [{' '.join(axes)}]")
         return Named(axes, x.array)
 
-    def reinterpret(self, x: Named[A], order: Sequence[str], into: Sequence[str], sizes: Sequence[Dimension]) -> Named[A]:
+    def reinterpret(
+        self, x: Named[A], order: Sequence[str], into: Sequence[str], sizes: Sequence[Dimension]
+    ) -> Named[A]:
         """Elements in the C order of `order`, read as `into`: a reshape without its transpose.
 
         Only mistakes may do this.

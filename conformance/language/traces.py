@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from conformance.language.checked import UNKNOWN, CheckedScope
+from conformance.language.checked import CheckedScope
+from conformance.language.declarations import UNKNOWN
 from conformance.language.errors import PackError
 from conformance.language.expression import names_in
 from conformance.language.names import Value
@@ -20,7 +21,6 @@ from conformance.language.program import OTHERWISE, RESULT, Choices, Function, P
 from conformance.language.sizes import Dimension
 from conformance.language.symbolic import Shape
 from conformance.language.tensors import Named
-
 
 Condition = tuple[str, tuple[str, ...]]
 """A choice, and those of its values that are told apart from all others; none: all are."""
@@ -79,7 +79,8 @@ class Call:
     """A function with inputs, sizes and state: what its outcome depends on, but for the choices.
 
     `known` finds the traces of the call and all inside it by all that they ask of a variant; `now`
-    and `asked` are those for `variant`, the last one looked at.
+    and `asked` are those for `variant`, the last one looked at. `root` is the entry point that was
+    being read when the call was first met.
     """
 
     function: Function
@@ -87,6 +88,7 @@ class Call:
     sizes: Mapping[str, Dimension]
     state: Mapping[str, Value]
     stateless: bool
+    root: str
     traces: list[Trace] = field(default_factory=list)
     known: dict[tuple[Condition, ...], dict[tuple[str, ...], tuple[Trace, ...]]] = field(default_factory=dict)
     variant: Variant | None = None
@@ -97,8 +99,14 @@ class Call:
 class Checker:
     """Evaluates calls in variants and keeps what came out."""
 
+    lenient = False
+    """Whether an axis may have two sizes in a call, where no operation brings them together."""
+
     def __init__(
-        self, program: Program, numbers: Mapping[str, float], axes: Mapping[str, tuple[str, ...]] | None = None
+        self,
+        program: Program,
+        numbers: Mapping[str, float],
+        axes: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
         """`numbers` are those that the program reads besides sizes and choices.
 
@@ -110,6 +118,7 @@ class Checker:
         self.tensors: dict[Any, Named[Shape]] = {}
         self.entered: set[str] = set()
         self.used: set[tuple[str, str, str]] = set()
+        self.root = ""
         self.axes = axes_mentioned(program) if axes is None else axes
         self.order = {name: i for i, name in enumerate(program.axes.by_name)}
 
@@ -126,9 +135,15 @@ class Checker:
         inputs = {name: self.interned(inputs[name]) for name in function.given if name in inputs}
         state = {path: self.interned(value) for path, value in state.items()}
         sizes = {axis: sizes[axis] for axis in mentioned if axis in sizes}
-        key = (function.name, tuple(inputs.items()), tuple(sizes.items()), frozenset(state.items()), stateless)
+        key = (
+            function.name,
+            tuple(inputs.items()),
+            tuple(sizes.items()),
+            frozenset(state.items()),
+            stateless,
+        )
         if key not in self.calls:
-            self.calls[key] = Call(function, inputs, sizes, state, stateless)
+            self.calls[key] = Call(function, inputs, sizes, state, stateless, self.root)
         return self.calls[key]
 
     def trace(self, call: Call, variant: Variant) -> Trace:
@@ -144,7 +159,9 @@ class Checker:
                     if trace.variants[-1] is not variant:
                         trace.variants.append(variant)
                 return found[0]
-        trace = next((trace for trace in call.traces if self.holds(trace, variant)), None) or self.evaluate(call, variant)
+        trace = next((trace for trace in call.traces if self.holds(trace, variant)), None) or self.evaluate(
+            call, variant
+        )
         trace.variants.append(variant)
         inner = [c for c, _ in trace.calls]
         call.now = tuple(dict.fromkeys((trace, *(t for c in inner for t in c.now))))
@@ -170,12 +187,21 @@ class Checker:
         for inner, _ in scope.calls:
             errors.update(dict.fromkeys(self.trace(inner, variant).errors))
         trace = Trace(
-            scope.conditions, scope.calls, self.seen(result, scope), {**scope.env, RESULT: result}, tuple(errors)
+            scope.conditions,
+            scope.calls,
+            self.result(result, scope),
+            {**scope.env, RESULT: result},
+            tuple(errors),
         )
         call.traces.append(trace)
         return trace
 
-    def seen(self, result: Value, scope: CheckedScope) -> Outcome:
+    def may_agree(self, one: Dimension, other: Dimension) -> bool:
+        """Whether sizes that differ are let pass, since some config makes them equal."""
+        del one, other
+        return False
+
+    def result(self, result: Value, scope: CheckedScope) -> Outcome:
         """The outcome with these parts, always the same object."""
         value = None if result is UNKNOWN else self.interned(result)
         state = tuple((path, self.interned(kept)) for path, kept in scope.state.items())
@@ -209,7 +235,9 @@ def axes_mentioned(program: Program) -> dict[str, tuple[str, ...]]:
             for call in calls_in(expression):
                 words.update(str(keyword.arg) for keyword in call.keywords)
                 calls[function.name].add(callee(call)[0])
-        own[function.name] = {word for word in words if word in axes} | {symbols[w] for w in words if w in symbols}
+        own[function.name] = {word for word in words if word in axes} | {
+            symbols[w] for w in words if w in symbols
+        }
         own[function.name] |= {name for name, axis in axes.items() if axis.config}
         for given in function.given.values():
             if not given.optional:

@@ -103,7 +103,8 @@ def operations(source: Source, program: Program, fields: Mapping[str, ChoiceFiel
             tuple(document.optional_outputs), text(document.says), document.signature, document.with_context,
             dict(document.choices), {key: _either(value) for key, value in document.either.items()},
             document.needs_variant, document.model,
-            {axis: parse(expression, at) for axis, expression in document.real.items()}, at,
+            {axis: parse(expression, at) for axis, expression in document.real.items()},
+            parse(document.undefined, at) if document.undefined else None, at,
         )
     return found
 

@@ -144,6 +144,7 @@ class OperationDocument(Document):
     model: bool = False
     signature: str = ""
     real: dict[str, str] = {}
+    undefined: str = ""
 
 
 class DrawDocument(Document, rename={"expression": "is"}):
@@ -186,9 +187,14 @@ class ChangeDocument(Document):
 
 
 class ExperimentDocument(Document):
-    """Change something; say what must and what must not move."""
+    """Change something; say what must and what must not move.
+
+    `interleave`: the case's calls take turns with those of the changed case, each with a cache of
+    its own; the case alone must give the same.
+    """
 
     change: dict[str, ChangeDocument] = {}
+    interleave: bool = False
     schedule: list[int] | None = None
     twice: bool = False
     pad: int = 0

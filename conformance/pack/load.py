@@ -11,6 +11,7 @@ from conformance.language.errors import Location, PackError, PackErrors, suggest
 from conformance.pack import claim_files, documents, program_files
 from conformance.pack.decode import convert
 from conformance.pack.model import Case, Claim, Pack
+from conformance.pack.program_check import program_faults
 from conformance.pack.yaml_source import Source, read
 
 SINGLE = ("pack", "axes", "tensors", "variants", "operations", "statements")
@@ -44,7 +45,7 @@ def load_pack(folder: Path) -> Pack:
         claim_files.statements(sources["statements"]),
         {name: program_files.text(t) for name, t in head.questions.items()}, dict(head.references),
     )
-    errors = tuple(consistency(pack))
+    errors = (*program_faults(program, operations, fields, pack.variants), *consistency(pack))
     if errors:
         raise PackErrors(errors) if len(errors) > 1 else errors[0]
     return pack

@@ -77,6 +77,7 @@ class Operation:
     needs_variant: bool = False
     model: bool = False
     real: Mapping[str, Expression] = field(default_factory=dict)
+    undefined: Expression | None = None
     at: Location = NOWHERE
 
     @property

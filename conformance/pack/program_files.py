@@ -44,7 +44,9 @@ def axis_table(source: Source) -> AxisTable:
     axes = {}
     for name in entries(source, "axes"):
         axis = convert(source, ("axes", name), d.AxisDocument)
-        axes[name] = Axis(name, axis.size, tuple(axis.parts), axis.length, axis.config, source.at("axes", name))
+        axes[name] = Axis(
+            name, axis.size, tuple(axis.parts), axis.length, axis.config, source.at("axes", name)
+        )
     return AxisTable.of(axes)
 
 
@@ -76,7 +78,8 @@ def equation(source: Source, path: tuple[Key, ...], name: str, value: d.Scalar |
     if not rest:
         raise PackError(f"'{name}' has no expression for any value of {by}", at)
     alternatives = {
-        key if by else "": parse(_expression(expression), source.at(*path, key)) for key, expression in rest.items()
+        key if by else "": parse(_expression(expression), source.at(*path, key))
+        for key, expression in rest.items()
     }
     return Equation(name, alternatives, by, bool(precision), at)
 
@@ -123,15 +126,15 @@ def _function(source: Source, name: str, document: d.FunctionDocument, axes: Axi
         remember[key] = Remembered(
             axes.parse(state.axes, here), parse(_expression(state.value), here), first, here
         )
-    let = tuple(equation(source, ("functions", name, "let", key), key, value) for key, value in document.let.items())
+    let = tuple(
+        equation(source, ("functions", name, "let", key), key, value) for key, value in document.let.items()
+    )
     result = equation(source, ("functions", name, RESULT), RESULT, document.result)
     gives = axes.parse(document.gives, at("gives"))
     return Function(name, given, parameters, remember, let, result, gives, at())
 
 
-def _mistake(
-    source: Source, path: tuple[Key, ...], home: str, document: d.MistakeDocument
-) -> Mistake:
+def _mistake(source: Source, path: tuple[Key, ...], home: str, document: d.MistakeDocument) -> Mistake:
     replace = {}
     for key, value in document.replace.items():
         function, _, tensor = key.rpartition(".")
@@ -153,7 +156,10 @@ def mistake_file(source: Source) -> dict[str, Mistake]:
 
 
 def program(
-    axes_source: Source, tensors_source: Source, sources: Sequence[Source], mistake_sources: Sequence[Source] = ()
+    axes_source: Source,
+    tensors_source: Source,
+    sources: Sequence[Source],
+    mistake_sources: Sequence[Source] = (),
 ) -> Program:
     """The whole program. Raises `PackError`."""
     axes = axis_table(axes_source)
@@ -175,19 +181,23 @@ def program(
             if function not in all_functions:
                 raise PackError(
                     f"'{tensor.name}' is said to be of an unknown function '{function}'",
-                    tensor.at, suggestion(function, all_functions),
+                    tensor.at,
+                    suggestion(function, all_functions),
                 )
     for mistake in all_mistakes.values():
         for function, _ in mistake.replace:
             if function not in all_functions:
                 raise PackError(
                     f"the mistake '{mistake.id}' patches an unknown function '{function}'",
-                    mistake.at, suggestion(function, all_functions),
+                    mistake.at,
+                    suggestion(function, all_functions),
                 )
     return Program(axes, all_functions, tensors, all_mistakes)
 
 
-def _disjoint(old: Mapping[str, Function | Mistake], new: Mapping[str, Function | Mistake], what: str) -> None:
+def _disjoint(
+    old: Mapping[str, Function | Mistake], new: Mapping[str, Function | Mistake], what: str
+) -> None:
     for name in new:
         if name in old:
             raise PackError(f"the {what} '{name}' stands at {old[name].at} already", new[name].at)

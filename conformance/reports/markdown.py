@@ -7,10 +7,10 @@ person, nor link to anything. The whole stays under what a comment may hold.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from conformance.language.program import Text
-from conformance.reports.model import Graded, Report, Where
+from conformance.reports.model import Graded, Reason, Report, Waiver, Where
 from conformance.reports.reading import report_of
 from conformance.reports.words import pick, say
 from conformance.results.records import VERDICTS
@@ -24,7 +24,7 @@ SNIPPET = 4_000
 """Characters of a snippet: most comments have room for ten of them."""
 
 _MARKUP = re.compile(r"([\\`*_\[\]#|~$])")
-_LINKS = re.compile(r"@(?=\w)\w|#\d|\b[Gg][Hh]-|://|\b[Ww][Ww][Ww]\.")
+_LINKS = re.compile(r"@\w|#\d|\b[Gg][Hh]-|://|\b[Ww][Ww][Ww]\.")
 _HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _BREAK = "&#8203;"  # parts what would be a mention, a reference or a link, and is not seen
 _CODE = re.compile(r"`([^`]+)`")
@@ -53,30 +53,16 @@ def render(results: Results, lang: str = "en") -> str:
 
 def _head(report: Report, lang: str) -> Iterator[str]:
     mark = {True: "✅", False: "❌", None: "⚠️"}[report.conforms]
-    target = report.facts.get("target", "")
-    yield (
-        f"### {mark} {code(target)} {text(report.sentence, lang)}"
-        if target
-        else f"### {mark} {text(report.sentence, lang)}"
-    )
+    yield " ".join(["###", mark, code(report.facts.get("target", "")), text(report.sentence, lang)])
     if rows := list(_headline(report, lang)):
-        yield "\n".join(f"- **{label}**: {value}" for label, value in rows)
+        yield _list(lang, rows, bold=True)
     if report.required:
-        yield f"**{say('required', lang)}**: {', '.join(map(code, report.required))}"
+        yield _list(
+            lang, [(say("required", lang), say(",", lang).join(map(code, report.required)))], bold=True
+        )
     for note in report.notes:
         yield f"> {text(note, lang)}"
-    header = [say("rung", lang), *(say(v, lang) for v in VERDICTS), ""]
-    rows_of = [
-        [
-            say(rung.name, lang) if rung.name.isalpha() else plain_text(rung.name),
-            *(str(n) if n else "" for n in rung.counts.values()),
-            f"← {say('first broken', lang)}" if rung.first_broken else "",
-        ]
-        for rung in report.ladder
-        if not rung.empty
-    ]
-    ruler = ["---", *(["--:"] * len(VERDICTS)), "---"]
-    yield "\n".join(f"| {' | '.join(cells)} |" for cells in (header, ruler, *rows_of))
+    yield _ladder(report, lang)
     if report.problems:
         yield f"#### {say('broken claims', lang)} ({len(report.problems)})"
 
@@ -89,10 +75,9 @@ def _headline(report: Report, lang: str) -> Iterator[tuple[str, str]]:
     if report.causes:
         cause = report.causes[0]
         says = say("or", lang).join(text(m.says, lang) or code(m.id) for m in cause.mistakes)
-        counted = say(
-            "explains", lang, mistakes=code(cause.name), n=len(cause.claims), all=len(report.problems)
-        )
-        yield say("cause", lang), f"{says} ({counted})"
+        all_of_them = len(report.problems)
+        yield say("cause", lang), says
+        yield "", say("explains", lang, mistakes=code(cause.name), n=len(cause.claims), all=all_of_them)
     else:
         yield say("seen", lang), text(first.worst.summary, lang)
     if first.where:
@@ -103,79 +88,108 @@ def _headline(report: Report, lang: str) -> Iterator[tuple[str, str]]:
         yield say("should", lang), text(first.claim.says, lang) or code(first.claim.id)
 
 
+def _ladder(report: Report, lang: str) -> str:
+    rows = [[say("rung", lang), *(say(v, lang) for v in VERDICTS), " "]]
+    rows.append(["---", *["--:"] * len(VERDICTS), "---"])
+    for rung in report.ladder:
+        counts = [str(n) if n else " " for n in rung.counts.values()]
+        remark = f"← {say('first broken', lang)}" if rung.first_broken else " "
+        rows.append(
+            [plain_text(say(rung.name, lang)), *counts, say("not graded", lang) if rung.empty else remark]
+        )
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
+
+
 def _problem(item: Graded, lang: str) -> str:
-    claim, worst = item.claim, item.worst
+    claim = item.claim
     # Within <summary> no Markdown is read, so its escapes would be seen.
-    kind = f"<b>{html(say(worst.verdict, lang))}</b>"
+    kind = f"<b>{html(say(item.worst.verdict, lang))}</b>"
+    about = say(",", lang).join([html(claim.level), html(say(claim.rung, lang))])
     title = html(pick(claim.title, lang))
-    about = f"{html(claim.level)}{say(',', lang)}{html(say(claim.rung, lang))}"
     lines = [f"<details><summary>{kind} <code>{_escaped(claim.id)}</code> {title} ({about})</summary>", ""]
     statements = f" ({', '.join(map(plain_text, claim.statements))})" if claim.statements else ""
-    if claim.says.en:
-        lines += [f"> {text(claim.says, lang)}{statements}", ""]
-    if claim.equation:
-        lines.append(f"- {say(claim.formula, lang)}: {code(claim.equation)}")
-    lines += [f"- {row}" for row in _worst(item, lang)]
-    if item.consequence_of:
-        lines.append(f"- {plain_text(say('consequence', lang, cause=item.consequence_of))}")
-    lines += [f"- {say('mistake', lang)}: {code(m.id)}: {text(m.says, lang)}" for m in item.diagnosis]
-    if item.where:
-        lines.append(f"- {say('where', lang)}: {_place(item.where, lang)}")
+    if says := f"{text(claim.says, lang)}{statements}".strip():
+        lines += [f"> {says}", ""]
+    lines.append(_list(lang, list(_details(item, lang))))
     if item.reproduce:
-        lines += ["", f"{say('reproduce without', lang)}:", "", fenced(item.reproduce)]
+        lines += ["", say("reproduce without", lang) + say(":", lang).rstrip(), "", fenced(item.reproduce)]
     return "\n".join([*lines, "", "</details>"])
 
 
-def _worst(item: Graded, lang: str) -> Iterator[str]:
-    worst = item.worst
+def _details(item: Graded, lang: str) -> Iterator[tuple[str, str]]:
+    claim, worst = item.claim, item.worst
+    if claim.equation:
+        yield say(claim.formula, lang), code(claim.equation)
     if evidence := worst.evidence:
-        place = (
-            say("place of element", lang, place=plain_text(evidence.index))
-            if evidence.index
-            else say("only element", lang)
+        index = plain_text(evidence.index)
+        place = say("place of element", lang, place=index) if index else say("only element", lang)
+        numbers = [f"{say(n, lang)} {code(getattr(evidence, n))}" for n in ("got", "expected", "tolerance")]
+        off = [say("tolerances off", lang, n=worst.off)] if worst.off else []
+        yield (
+            say("worst", lang),
+            f"{code(evidence.tensor)} {place}{say(':', lang)}{say(',', lang).join([*numbers, *off])}",
         )
-        off = f", {say('tolerances off', lang, n=worst.off)}" if worst.off else ""
-        numbers = ", ".join(
-            f"{say(n, lang)} {code(getattr(evidence, n))}" for n in ("got", "expected", "tolerance")
-        )
-        yield f"{say('worst', lang)}: {code(evidence.tensor)} {place}: {numbers}{off}"
     else:
-        yield f"{say('worst', lang)}: {text(worst.summary, lang)}"
-    many = (
-        f"; {say('cases', lang, n=len(item.broken), all=len(item.verdicts))}"
-        if len(item.verdicts) > 1
-        else ""
-    )
-    yield f"{plain_text(say('on case', lang, case=worst.occasion))}{many}"
+        yield say("worst", lang), text(worst.summary, lang)
+    many = say(";", lang) + say("cases", lang, n=len(item.broken), all=len(item.verdicts))
+    yield say("case", lang), plain_text(worst.occasion) + (many if len(item.verdicts) > 1 else "")
+    if item.consequence_of:
+        yield "", plain_text(say("consequence", lang, cause=item.consequence_of))
+    for mistake in item.diagnosis:
+        yield say("mistake", lang), f"{code(mistake.id)}{say(':', lang)}{text(mistake.says, lang)}"
+    if item.where:
+        yield say("where", lang), _place(item.where, lang)
 
 
 def _tail(report: Report, lang: str) -> Iterator[str]:
-    for key, reasons in (("not graded title", report.refused), ("waived title", report.waived)):
-        if not reasons:
-            continue
-        lines = [f"<details><summary>{say(key, lang)}</summary>", ""]
-        for reason in reasons[:REASONS]:
-            n = len(reason.claims)
-            many = say("one claim", lang) if n == 1 else say("n claims", lang, n=n)
-            lines.append(f"- {text(reason.says, lang)}: {many}")
-        if len(reasons) > REASONS:
-            lines.append(f"- {say('more', lang, n=len(reasons) - REASONS, report='report.html')}")
-        yield "\n".join([*lines, "", "</details>"])
-    for waiver in report.waivers[:REASONS]:
-        yield f"{code(waiver.claim)}: {plain_text(waiver.reason)} ({plain_text(waiver.expires)}, {plain_text(say(waiver.state, lang))})"
+    more = say("more", lang, n=len(report.refused) - REASONS, report="report.html")
+    if report.refused:
+        rows = [_reason(reason, lang) for reason in report.refused[:REASONS]]
+        yield _folded(say("not graded title", lang), rows + [more] * (len(report.refused) > REASONS))
+    if report.waivers:
+        rows = [_waiver(waiver, lang) for waiver in report.waivers[:REASONS]]
+        yield _folded(say("waived title", lang), rows)
+    elif report.waived:
+        yield _folded(say("waived title", lang), [_reason(r, lang) for r in report.waived[:REASONS]])
     if report.printed:
-        yield f"<details><summary>{say('printed title', lang)}</summary>\n\n{fenced(report.printed)}\n\n</details>"
+        title = say("printed title", lang)
+        yield f"<details><summary>{title}</summary>\n\n{fenced(report.printed)}\n\n</details>"
     facts = [f"{say(name, lang)} {code(value)}" for name, value in report.facts.items() if name != "target"]
     if facts:
-        yield f"<sub>{', '.join(facts)}. {say('counted from 0', lang)}</sub>"
+        yield f"<sub>{say(',', lang).join(facts)}{say(';', lang)}{say('counted from 0', lang)}</sub>"
+
+
+def _reason(reason: Reason, lang: str) -> str:
+    n = len(reason.claims)
+    many = say("one claim", lang) if n == 1 else say("n claims", lang, n=n)
+    return f"{text(reason.says, lang)}{say(':', lang)}{many}"
+
+
+def _waiver(waiver: Waiver, lang: str) -> str:
+    state = say(",", lang).join([say("until", lang, day=waiver.expires), say(waiver.state, lang)])
+    return f"{code(waiver.claim)}{say(':', lang)}{plain_text(waiver.reason)} ({plain_text(state)})"
 
 
 def _place(where: Where, lang: str) -> str:
     if where.node:
         return plain_text(say("node", lang, node=where.node, op=where.op_type))
     variable = say("in variable", lang, variable=code(where.variable)) if where.variable else ""
-    return " ".join(
-        part for part in (code(where.at), code(where.text) if where.text else "", variable.strip()) if part
+    return " ".join(part for part in (code(where.at), code(where.text), variable.strip()) if part)
+
+
+# -- parts -------------------------------------------------------------------------------------------
+
+
+def _list(lang: str, rows: Sequence[tuple[str, str]], *, bold: bool = False) -> str:
+    mark = "**" if bold else ""
+    return "\n".join(
+        f"- {mark}{label}{mark}{say(':', lang)}{value}" if label else f"  - {value}" for label, value in rows
+    )
+
+
+def _folded(title: str, rows: Sequence[str]) -> str:
+    return "\n".join(
+        [f"<details><summary>{title}</summary>", "", *(f"- {row}" for row in rows), "", "</details>"]
     )
 
 

@@ -41,12 +41,12 @@ class Painter:
         self.console, self.report, self.lang, self.page = console, report, lang, page
 
     def paint(self, quiet: bool) -> None:
-        """All of it, or with `quiet` the verdict, the cause and the place."""
+        """All of it, or with `quiet` the verdict alone."""
         style = {True: "bold green", False: "bold red", None: "bold yellow"}[self.report.conforms]
         self._put(Styled(pick(self.report.sentence, self.lang), style))
-        self._headline()
         if quiet:
             return
+        self._headline()
         for note in self.report.notes:
             self._put(Styled(pick(note, self.lang), "yellow"))
         self._ladder()
@@ -82,7 +82,9 @@ class Painter:
         counted = self._say(
             "explains", mistakes=cause.name, n=len(cause.claims), all=len(self.report.problems)
         )
-        more = [self._say("other causes", mistakes=self._joined(c.name for c in others[:3]))] if others else []
+        more = (
+            [self._say("other causes", mistakes=self._joined(c.name for c in others[:3]))] if others else []
+        )
         return "\n".join([says, counted, *more])
 
     def _place(self, where: Where) -> Styled:
@@ -112,7 +114,9 @@ class Painter:
             for verdict in columns:
                 n = rung.counts[verdict]
                 cells.append(
-                    Styled(_right(str(n) if n else "·", self._column(verdict)), STYLES[verdict] if n else "dim")
+                    Styled(
+                        _right(str(n) if n else "·", self._column(verdict)), STYLES[verdict] if n else "dim"
+                    )
                 )
             if rung.first_broken:
                 cells.append(Styled(f"← {self._say('first broken')}", "bold red"))

@@ -6,6 +6,7 @@ colours, and where the stream cannot encode a character, something is written th
 
 from __future__ import annotations
 
+import codecs
 import io
 import re
 import sys
@@ -45,14 +46,14 @@ def show(
         results: what was read from `results.jsonl`.
         lang: en or zh.
         stream: where to, by default stdout.
-        quiet: the sentence alone, and cause and place of what is broken.
+        quiet: the verdict's sentence alone.
         page: how to call the full report, where something is left out here.
 
     Raises:
         OSError: the stream cannot be written.
     """
     stream = sys.stdout if stream is None else stream
-    encoding = getattr(stream, "encoding", None) or "utf-8"
+    encoding = _encoding(stream)
     report = report_of(results)
     notice = ""
     if lang == "zh" and not _encodes("中", encoding):
@@ -79,9 +80,19 @@ def _console(stream: TextIO, drawn: TextIO) -> Console:
     )  # fmt: skip
 
 
+def _encoding(stream: TextIO) -> str:
+    """The name of a stream's encoding: UTF-8 where it has none, ASCII where nobody knows the one it has."""
+    name = getattr(stream, "encoding", None) or "utf-8"
+    try:
+        codecs.lookup(name)
+    except LookupError:
+        return "ascii"
+    return str(name)
+
+
 def _encodes(text: str, encoding: str) -> bool:
     try:
         text.encode(encoding)
-    except (UnicodeEncodeError, LookupError):
+    except UnicodeEncodeError:
         return False
     return True
