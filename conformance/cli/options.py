@@ -55,10 +55,10 @@ def grading_options(function: F) -> F:
 
 def open_pack(folder: Path | None) -> Pack:
     """The pack of `--pack`, or the bundled one. Raises `PackError`."""
+    from conformance.checked_pack import open_checked
     from conformance.locations import bundled
-    from conformance.pack.load import load_pack
 
-    return load_pack(folder if folder is not None else bundled("spec") / "forward-pass")
+    return open_checked(folder if folder is not None else bundled("spec") / "forward-pass")
 
 
 def make_options(

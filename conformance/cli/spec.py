@@ -57,10 +57,15 @@ def show(context: click.Context, identifier: str, pack: Path | None, lang: str) 
 @click.pass_context
 def check(context: click.Context, pack: Path | None) -> None:
     """Validate a pack: every fault with its file and line."""
+    from conformance.checked_pack import undecided
     from conformance.cli.grading_errors import guarded
+    from conformance.language.errors import PackErrors
 
     with guarded(context):
         opened = open_pack(pack)
+        missing = tuple(undecided(opened))
+        if missing:
+            raise PackErrors(missing)
         click.echo(
             f"{opened.id} {opened.version}: {len(opened.statements)} statements, {len(opened.claims)} claims, "
             f"{len(opened.cases)} cases, {len(opened.program.functions)} functions, "

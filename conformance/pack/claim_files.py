@@ -235,5 +235,5 @@ def statements(source: Source) -> dict[str, Statement]:
         if document.settled == "I" and document.reason is None:
             raise PackError(f"'{name}' is informative and needs the reason why no test can settle it", at)
         reason = text(document.reason) if document.reason else None
-        found[name] = Statement(name, document.settled, text(document.says), reason)
+        found[name] = Statement(name, document.settled, text(document.says), reason, at)
     return found

@@ -143,6 +143,7 @@ class Statement:
     settled: str
     says: Text
     reason: Text | None
+    at: Location = NOWHERE
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""The language: what its expressions mean, and what the check on load finds."""
