@@ -107,7 +107,7 @@ def layer_norm(x: Array, weight: Array, bias: Array, eps: float) -> Array:
 def rms_norm(x: Array, weight: Array, eps: float) -> Array:
     """Divide the features of each position by their root mean square, then scale.
 
-    x [B, T, D], weight [D]; returns [B, T, D]. [RMS] section 3, eq. 4: no mean is
+    x [B, T, D], weight [D]; returns [B, T, D]. [RMS] section 4, eq. 4: no mean is
     subtracted and nothing is added.
     """
     mean_square = np.mean(x * x, axis=-1, keepdims=True)
@@ -119,7 +119,7 @@ def rope(x: Array, positions: Array, theta: float, layout: str = "half") -> Arra
     """Rotate pairs of features by an angle proportional to the position.
 
     x [B, H, T, Dh], positions int [T] or [B, T]; returns [B, H, T, Dh]. Pair i
-    turns by position * theta^(-2i/Dh), [ROPE] section 3.2.2, eq. 15 and 34. Its two
+    turns by position * theta^(-2i/Dh), [ROPE] section 3.2.2, eq. 15. Its two
     features are i and i + Dh/2 (layout "half") or 2i and 2i + 1 ("interleaved", as
     in the paper); every feature stays in its place.
     """

@@ -58,4 +58,5 @@ def contract(spec: str, a: Array, b: Array) -> Array:
     product = np.matmul(
         left.reshape(*left.shape[:n], prod(free_a), k), right.reshape(*right.shape[:n], k, prod(free_b))
     )
-    return np.asarray(product.reshape(*product.shape[:n], *free_a, *free_b).transpose(plan.out))
+    # As one tuple, since a sum over all axes leaves an empty shape.
+    return np.asarray(product.reshape((*product.shape[:n], *free_a, *free_b)).transpose(plan.out))

@@ -174,7 +174,7 @@ def cases(source: Source, program: Program, known: Mapping[str, Operation]) -> d
         found[document.id] = Case(
             document.id, document.of, text(document.purpose), dict(document.sizes), given, parameters,
             dict(document.choices), when(document.when), tuple(document.schedule), tuple(document.tags),
-            tuple(document.dtypes), at,
+            tuple(document.dtypes), document.published, at,
         )
         for dtype in document.dtypes:
             if dtype not in DTYPES:

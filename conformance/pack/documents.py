@@ -175,6 +175,7 @@ class CaseDocument(Document, rename={"purpose": "for"}):
     schedule: list[int] = []
     tags: list[str] = []
     dtypes: list[str] = []
+    published: bool = False
 
 
 class ChangeDocument(Document):

@@ -98,7 +98,7 @@ class Draw:
 
 @dataclass(frozen=True)
 class Case:
-    """Sizes, inputs and parameters on which claims are decided."""
+    """Sizes, inputs and parameters on which claims are decided; `published` ones stand in `golden/`."""
 
     id: str
     operation: str
@@ -111,6 +111,7 @@ class Case:
     schedule: tuple[int, ...]
     tags: tuple[str, ...]
     dtypes: tuple[str, ...]
+    published: bool = False
     at: Location = NOWHERE
 
 

@@ -69,7 +69,7 @@ def _page(report: Report, lang: str, limits: Limits) -> str:
     style, script = (_part(name) for name in ("report.css", "report.js"))
     present = report.counts
     return _template().render(
-        report=report, lang=lang, limits=limits, problems=report.problems[: limits.problems],
+        report=report, lang=lang, target=report.facts.get("target", ""), limits=limits, problems=report.problems[: limits.problems],
         claims=_ordered(report)[: limits.claims], numbered={g.claim.id: i for i, g in enumerate(report.problems, 1)},
         verdicts=[v for v in VERDICTS if present[v]], rungs=[r.name for r in report.ladder if not r.empty],
         style=Markup(style), script=Markup(script), policy=_policy(style, script), version=__version__,

@@ -104,8 +104,11 @@ class Painter:
         columns = list(VERDICTS)
         names = {rung.name: self._say(rung.name) for rung in self.report.ladder}
         first = max(cell_len(name) for name in (*names.values(), self._say("rung")))
-        if first + sum(cell_len(self._say(v)) + 2 for v in columns) > self.console.width:
+        if self._width(first, columns) > self.console.width:
             columns = [v for v in columns if counts[v]]
+        empty = f"  {self._say('not graded')}"
+        if self._width(first, columns) + cell_len(empty) > self.console.width:
+            empty = ""  # a row of dots says it too
         self.console.print()
         header = [Styled(_left(self._say("rung"), first), "dim")]
         self._line([*header, *(Styled(_right(self._say(v), self._column(v)), "dim") for v in columns)])
@@ -121,12 +124,15 @@ class Painter:
             if rung.first_broken:
                 cells.append(Styled(f"← {self._say('first broken')}", "bold red"))
             elif rung.empty:
-                cells.append(Styled(self._say("not graded"), "dim"))
+                cells.append(Styled(empty.strip(), "dim"))
             self._line(cells)
         if self.report.required:
             required = f"{self._say('required')}{self._say(':')}{self._joined(self.report.required)}"
             self.console.print()
             self._put(Styled(required, "bold red"))
+
+    def _width(self, first: int, columns: Sequence[str]) -> int:
+        return first + sum(2 + self._column(v) for v in columns)
 
     def _column(self, verdict: str) -> int:
         return max(cell_len(self._say(verdict)), len(str(self.report.counts[verdict])))

@@ -98,7 +98,13 @@ def test_nothing_in_a_file_is_taken_for_granted(value):
 
 
 def test_rungs_and_verdicts_of_a_newer_version_stand_at_the_end():
-    lines = [run(), verdict("a", "galaxy", "sublime"), verdict("b", "galaxy", "fail"), claim("c", "model"), end(False)]
+    lines = [
+        run(),
+        verdict("a", "galaxy", "sublime"),
+        verdict("b", "galaxy", "fail"),
+        claim("c", "model"),
+        end(False),
+    ]
     report = report_of(results(lines))
     assert [r.name for r in report.ladder][-1] == "galaxy"
     assert len(report.graded) == 2

@@ -3,7 +3,20 @@ import re
 import sys
 
 import pytest
-from reports_helpers import HOSTILE, PLACE, claim, end, failed, failing, hostile, passing, results, run, text, verdict
+from reports_helpers import (
+    HOSTILE,
+    PLACE,
+    claim,
+    end,
+    failed,
+    failing,
+    hostile,
+    passing,
+    results,
+    run,
+    text,
+    verdict,
+)
 from rich.cells import cell_len
 from rich.text import Text as Styled
 
@@ -93,11 +106,13 @@ def test_chinese_says_the_same():
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
-@pytest.mark.parametrize("width", [40, 80, 200])
+@pytest.mark.parametrize("width", [48, 80, 200])
 def test_only_what_is_to_be_copied_is_wider_than_the_window(monkeypatch, lang, width):
     monkeypatch.setenv("COLUMNS", str(width))
     lines = failing()
-    lines[1]["says"] = text("Many words that go on. " * 12, "权重之和为一，softmax 沿键轴进行，不得沿头轴。" * 6)
+    lines[1]["says"] = text(
+        "Many words that go on. " * 12, "权重之和为一，softmax 沿键轴进行，不得沿头轴。" * 6
+    )
     for line in shown(lines, lang).split("\n"):
         if not line.startswith("     import") and "←" not in line:
             assert cell_len(line) <= min(width, 100), line
@@ -119,13 +134,15 @@ def test_a_terminal_gets_colours_unless_it_does_not_want_them(monkeypatch):
 
 
 def test_hostile_text_is_spelled_out_and_bounded():
-    out = shown(hostile("A" * 10_000_000), stream=Terminal())
+    out = shown(hostile("A" * 400_000), stream=Terminal())
     assert len(out) < 60_000
     assert "\\x1b]0;owned\\x07\\x1b[2J" in out
     assert "\\u202etxt.exe" in out
     assert "<script>" in out  # text, on a terminal
     codes = re.findall(r"\x1b(?!\[[0-9;]*m)", out)
     assert codes == []
+    huge = [run(printed="\x1b" * 10_000_000), failed("a", summary=text("x" * 10_000_000)), end(False)]
+    assert len(shown(huge)) < 10_000
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "gbk", "utf-8", "utf-16"])
@@ -161,7 +178,7 @@ def test_quiet_is_the_verdict_alone():
 def test_a_passing_run_is_short():
     out = shown(passing())
     assert out.startswith("conforms in all it offers")
-    assert out.count("\n") == 9
+    assert out.count("\n") == 8
 
 
 def test_an_interrupted_run_says_so():
@@ -172,13 +189,24 @@ def test_an_interrupted_run_says_so():
 
 
 def test_waivers_have_a_reason_and_a_day():
-    waiver = {"claim": "q006.*", "reason": "issue 7", "expires": "2027-01-31", "state": "needless", "verdicts": 0}
+    waiver = {
+        "claim": "q006.*",
+        "reason": "issue 7",
+        "expires": "2027-01-31",
+        "state": "needless",
+        "verdicts": 0,
+    }
     out = shown([run(), verdict("a", given="waived"), end(True, waivers=[waiver])])
     assert "q006.*: issue 7 (until 2027-01-31, no longer needed: it passes)" in out
 
 
 def test_a_node_of_a_graph_is_a_place():
-    lines = [run(), claim("a", "graph"), failed("a", "graph", where={"node": "Div_3", "op_type": "Div"}), end(False)]
+    lines = [
+        run(),
+        claim("a", "graph"),
+        failed("a", "graph", where={"node": "Div_3", "op_type": "Div"}),
+        end(False),
+    ]
     assert "place   node Div_3 (Div)" in shown(lines)
 
 
@@ -255,4 +283,4 @@ def test_a_closed_stream_is_no_terminal():
 
 def test_the_place_is_told_without_its_text_too():
     lines = [run(), failed("a", where={"file": PLACE["file"], "line": 41}), end(False)]
-    assert "place   my_model.py:41\n" in shown(lines)
+    assert re.search(r"place +my_model\.py:41\n", shown(lines))
