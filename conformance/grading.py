@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from conformance.diagnosis.naming import Namer
 from conformance.judging.bench import Bench
 from conformance.judging.common import Question
 from conformance.judging.convention import AVOIDS, RAISES
@@ -110,11 +111,12 @@ class Grader:
     graded: Graded
     scenarios: Scenarios
     settled: dict[tuple[str, str, str], Mapping[str, Any]]
+    namer: Namer | None = None
 
     @staticmethod
     def of(pack: Pack, bench: Bench, graded: Graded, seed: int) -> Grader:
         """A grader with nothing graded yet."""
-        return Grader(pack, bench, graded, Scenarios(pack, seed), {})
+        return Grader(pack, bench, graded, Scenarios(pack, seed), {}, Namer(pack, bench))
 
     def verdicts(self, items: Sequence[Item], started: Callable[[Item], None] = lambda _: None) -> Iterator[Verdict]:
         """One verdict for each item, as it is reached. Raises `EngineFault` for a fault of ours."""
@@ -142,11 +144,20 @@ class Grader:
             if scenario is None or not holds(item.claim.when, scenario.choices):
                 return None
             question = Question(item.claim, scenario, item.dtype, self.bench)
-            return self.refused(question) or KINDS[item.claim.kind].judge(question)
+            return self.refused(question) or self.explained(question, KINDS[item.claim.kind].judge(question))
         except PackError:
             raise
         except Exception as error:
             raise EngineFault(item.claim.id, item.case.id, error) from error
+
+    def explained(self, question: Question, judgement: Judgement) -> Judgement:
+        """The judgement with the mistakes that explain it, where something failed."""
+        if self.namer is None:
+            return judgement
+        self.namer.witness(question)
+        if judgement.verdict != "fail" or judgement.diagnosis:
+            return judgement
+        return replace(judgement, diagnosis=self.namer.name(question, judgement))
 
     def refused(self, question: Question) -> Judgement | None:
         """`unsupported` where the target declares that it never meets what the case holds."""

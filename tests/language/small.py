@@ -94,3 +94,11 @@ def same(found: Named[Array], axes: str, expected: Any) -> None:
     assert set(found.axes) == set(axes.split())
     ordered = Operations(Float64()).ordered(found, axes.split()).array
     np.testing.assert_array_equal(ordered, np.asarray(expected), strict=False)
+
+
+def arity(name: str) -> int:
+    """How many arrays an elementwise function takes."""
+    return {"where": 3}.get(name, 1 if name in _UNARY else 2)
+
+
+_UNARY = {"negative", "abs", "exp", "log", "sqrt", "sin", "cos", "tanh", "erf", "not", "finite"}

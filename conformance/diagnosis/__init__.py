@@ -1,0 +1,1 @@
+"""Why a claim failed: which known mistake makes exactly what the target made, and on which line."""

@@ -1,0 +1,197 @@
+"""How well a mistake explains what a target returned: the worst error, in tolerances.
+
+The patched program is read on the same inputs. It fits where every element of every output agrees
+within the tolerance that the patched program itself has; a mistake that changes nothing on these
+inputs explains nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from conformance.judging.bench import Bench
+from conformance.judging.common import last_position
+from conformance.judging.observe import Observation
+from conformance.judging.spreads import in_order, in_place
+from conformance.language.arithmetic import Array, Float64
+from conformance.language.errors import PackError
+from conformance.language.program import Mistake, Program
+from conformance.language.tensors import Named
+from conformance.noise import Noise, default_generator, spread
+from conformance.plan.scenario import Scenario, Tensors
+from conformance.tolerance import tolerance
+
+NO_FIT = float("inf")
+COARSE = 0.05
+"""Relative RMS beyond which no dtype's rounding can be the difference: not worth a closer look."""
+UNREADABLE = (PackError, ValueError, IndexError, ZeroDivisionError)
+"""What reading a mistake may raise where it does not fit the sizes."""
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """One or two mistakes, each in one of its forms, and the program with them made."""
+
+    names: tuple[str, ...]
+    forms: tuple[tuple[tuple[str, str], ...], ...]
+    program: Program
+
+    @staticmethod
+    def of(program: Program, mistake: Mistake, form: Mapping[str, str]) -> Suspect:
+        """A single mistake."""
+        return Suspect((mistake.id,), (tuple(form.items()),), program.mistaken(mistake, form))
+
+    def and_(self, other: Suspect, mistake: Mistake) -> Suspect:
+        """This one and another single mistake on top of it."""
+        return Suspect(
+            (*self.names, *other.names), (*self.forms, *other.forms),
+            self.program.mistaken(mistake, dict(other.forms[0])),
+        )
+
+
+def suspects(program: Program) -> list[Suspect]:
+    """Every mistake in every form."""
+    return [Suspect.of(program, mistake, form) for mistake in program.mistakes.values() for form in mistake.forms()]
+
+
+@dataclass
+class Fitter:
+    """Compares a target's answers with patched programs; readings are kept."""
+
+    bench: Bench
+    readings: dict[tuple[str, tuple[str, ...], object], list[Tensors] | None] = field(default_factory=dict)
+
+    def reading(self, scenario: Scenario, suspect: Suspect) -> list[Tensors] | None:
+        """The patched program on a scenario; None where it cannot be read."""
+        key = (scenario.key, suspect.names, suspect.forms)
+        if key not in self.readings:
+            try:
+                self.readings[key] = scenario.read(Float64(), suspect.program)
+            except UNREADABLE:
+                self.readings[key] = None
+        return self.readings[key]
+
+    def changes(self, scenario: Scenario, suspect: Suspect, dtype: str) -> bool:
+        """Whether the mistake makes a visible difference to the outputs of a scenario."""
+        patched = self.reading(scenario, suspect)
+        if patched is None:
+            return False
+        for i, (ours, true) in enumerate(zip(patched, self.bench.expected(scenario), strict=True)):
+            for name, tensor in true.outputs.items():
+                other = ours.outputs[name]
+                if other.axes != tensor.axes or other.array.shape != tensor.array.shape:
+                    return True
+                allowed = self.bench.allowed(scenario, dtype, i, name)
+                with np.errstate(all="ignore"):
+                    if not (np.abs(other.array - tensor.array) <= allowed).all():
+                        return True
+        return False
+
+    def fit(self, scenario: Scenario, suspect: Suspect, seen: Observation, dtype: str, counts: Sequence[Mapping[str, Array | None]]) -> float:
+        """The worst error of all outputs in tolerances; `NO_FIT` where it is another function.
+
+        `counts` says for each call and output which elements are compared.
+        """
+        patched = self.reading(scenario, suspect)
+        if patched is None or seen.failed is not None or not seen.steps:
+            return NO_FIT
+        pairs = []
+        for step, ours, counted in zip(seen.steps, patched, counts, strict=True):
+            for name, got in step.outputs.items():
+                want = ours.outputs.get(name)
+                mask = counted.get(name)
+                if want is None or set(want.axes) != set(got.axes):
+                    return NO_FIT
+                if seen.last_only:
+                    want = last_position(want)
+                    mask = None if mask is None else mask[:, -1:] if mask.ndim > 1 and mask.shape[1] > 1 else mask
+                pairs.append((name, got, want, mask))
+        if not pairs or any(not _coarsely(got, want, mask) for _, got, want, mask in pairs):
+            return NO_FIT
+        return self._closely(scenario, suspect, seen, pairs, dtype)
+
+    def _closely(
+        self, scenario: Scenario, suspect: Suspect, seen: Observation,
+        pairs: Sequence[tuple[str, Named[Array], Named[Array], Array | None]], dtype: str,
+    ) -> float:
+        try:
+            samples = scenario.read(Noise(dtype, default_generator(scenario.key)), suspect.program)
+        except UNREADABLE:
+            return NO_FIT
+        worst = 0.0
+        remaining = iter(pairs)
+        for step, noisy in zip(seen.steps, samples, strict=True):
+            for _ in step.outputs:
+                name, got, want, mask = next(remaining)
+                sample = noisy.outputs[name]
+                if seen.last_only:
+                    i = sample.axes.index("query") + 1
+                    sample = Named(sample.axes, np.take(sample.array, [-1], axis=i))
+                allowed = tolerance(spread(in_order(sample, want.axes), want.array), dtype)
+                worst = max(worst, margin(got, want, allowed, mask))
+        return worst
+
+
+def _coarsely(got: Named[Array], want: Named[Array], mask: Array | None) -> bool:
+    """Whether two tensors are near at all: NaN where the other is, and a small RMS error."""
+    ours, theirs = _pair(got, want)
+    if mask is not None:
+        chosen = np.broadcast_to(mask, ours.shape)
+        ours, theirs = ours[chosen], theirs[chosen]
+    finite = np.isfinite(ours) & np.isfinite(theirs)
+    if not np.array_equal(np.isfinite(ours), np.isfinite(theirs)):
+        return False
+    if not finite.any():
+        return True
+    error, size = ours[finite] - theirs[finite], theirs[finite]
+    with np.errstate(all="ignore"):
+        return bool(np.sqrt(np.mean(error * error)) <= COARSE * np.sqrt(np.mean(size * size)) + 1e-30)
+
+
+def _pair(got: Named[Array], want: Named[Array]) -> tuple[Array, Array]:
+    order = [want.axes.index(axis) for axis in got.axes]
+    theirs = want.array.transpose(order)
+    ours = np.asarray(got.array, np.float64)
+    if ours.shape != theirs.shape:
+        return np.zeros(1), np.full(1, np.inf)
+    return ours, theirs
+
+
+def margin(got: Named[Array], want: Named[Array], allowed: Array, mask: Array | None) -> float:
+    """The worst error in tolerances; where both are not finite they agree."""
+    ours, theirs = _pair(got, want)
+    limit = np.broadcast_to(allowed.transpose([want.axes.index(axis) for axis in got.axes]), theirs.shape)
+    with np.errstate(all="ignore"):
+        off = np.abs(ours - theirs) / np.maximum(limit, 5e-324)
+    off = np.where(ours == theirs, 0.0, off)
+    off = np.where(~np.isfinite(ours) & ~np.isfinite(theirs), 0.0, off)
+    off = np.where(np.isnan(off), np.inf, off)
+    off = np.where(np.isinf(limit), 0.0, off)  # where the dtype overflows there is nothing to compare
+    if mask is not None:
+        off = off[np.broadcast_to(mask, off.shape)]
+    return float(off.max(initial=0.0))
+
+
+def stage_fit(bench: Bench, scenario: Scenario, suspect: Suspect, dtype: str, tap: str) -> float:
+    """How well a mistake explains one stage, read on the target's own tensors before it."""
+    seen = bench.observe(scenario, dtype)
+    made: list[dict[str, Named[Array]]] = [{} for _ in seen.steps]
+    try:
+        scenario.read(Float64(), suspect.program, lambda i: in_place(seen.steps[i].taps, made[i], lambda a: a))
+    except UNREADABLE:
+        return NO_FIT
+    true = bench.local(scenario, dtype)
+    worst, changed = 0.0, False
+    for i, step in enumerate(seen.steps):
+        if tap not in step.taps or tap not in made[i]:
+            continue
+        got, want, right = step.taps[tap], made[i][tap], true[i][tap]
+        if set(want.axes) != set(got.axes):
+            return NO_FIT
+        allowed = bench.local_allowed(scenario, dtype, i, tap).transpose([right.axes.index(a) for a in want.axes])
+        worst = max(worst, margin(got, want, allowed, None))
+        changed |= margin(right, want, allowed, None) > 1
+    return worst if changed else NO_FIT

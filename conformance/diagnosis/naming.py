@@ -1,0 +1,234 @@
+"""Names for what went wrong: the known mistakes that make exactly what the target made.
+
+Single mistakes first, then pairs within a budget. A name must fit every answer of the target on the
+same operation, not only the one that failed: a wrong name is worse than none.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from conformance.diagnosis.fit import NO_FIT, Fitter, Suspect, margin, stage_fit, suspects
+from conformance.judging.bench import Bench
+from conformance.judging.common import Question, spread_over
+from conformance.judging.experiment import changed
+from conformance.language.arithmetic import Array
+from conformance.language.program import Text
+from conformance.pack.model import Pack
+from conformance.results.records import Diagnosis, Judgement
+
+FITS = 1.0
+"""Tolerances within which a mistake explains what came."""
+SEARCHES = 3
+"""Full searches of an operation that may end without a name before it is given up."""
+WITNESSES = 8
+"""Other answers of the same operation that a name has to fit."""
+PAIR_SECONDS = 1.0
+"""Time for pairs of mistakes, for each operation."""
+
+Place = tuple[str, str, str]
+
+
+@dataclass
+class Namer:
+    """Names mistakes; see the module. `tried` counts what was compared, for the report."""
+
+    pack: Pack
+    bench: Bench
+    fitter: Fitter = field(init=False)
+    known: dict[Place, list[Suspect]] = field(default_factory=dict)
+    vain: dict[Place, int] = field(default_factory=dict)
+    questions: dict[Place, dict[str, Question]] = field(default_factory=dict)
+    named: dict[tuple[str, str, str], tuple[Diagnosis, ...]] = field(default_factory=dict)
+    tried: dict[str, int] = field(default_factory=lambda: {"singles": 0, "pairs": 0})
+    all_suspects: list[Suspect] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Every mistake of the pack is a suspect."""
+        self.fitter = Fitter(self.bench)
+        self.all_suspects = suspects(self.pack.program)
+
+    def witness(self, question: Question) -> None:
+        """Remember that a scenario was put to the target: a name will have to fit it too."""
+        self.questions.setdefault(place_of(question), {})[question.scenario.key] = question
+
+    def name(self, question: Question, judgement: Judgement) -> tuple[Diagnosis, ...]:
+        """The mistakes that explain a failed claim, best first; empty where no known one fits."""
+        tap = judgement.evidence.tensor if judgement.evidence and question.claim.kind == "equation" else ""
+        asked = question if tap else self.failing(question)
+        key = (asked.scenario.key, asked.dtype, tap)
+        if key not in self.named:
+            found = self.of_stage(asked, tap) if tap else self.of_outputs(asked)
+            self.named[key] = tuple(self.diagnoses(found))
+        return self.named[key]
+
+    @staticmethod
+    def failing(question: Question) -> Question:
+        """The scenario to look at: of an experiment, the changed one where the other is right."""
+        if question.claim.kind != "experiment" or question.claim.body.interleave or question.claim.body.twice:
+            return question
+        if not right(question):
+            return question
+        return replace(question, scenario=changed(question.scenario, question.claim.body))
+
+    def diagnoses(self, found: Sequence[tuple[float, Suspect]]) -> Iterator[Diagnosis]:
+        """Fits as they stand in a result: one entry for each mistake, or pair of them."""
+        seen = set()
+        for fit, suspect in sorted(found, key=lambda f: (len(f[1].names), round(f[0], 1))):
+            name = " + ".join(suspect.names)
+            if name not in seen:
+                seen.add(name)
+                texts = [self.pack.program.mistakes[n].says for n in suspect.names]
+                yield Diagnosis(name, fit, Text(" ".join(t.en for t in texts), "".join(t.zh for t in texts)))
+
+    # -- one stage ------------------------------------------------------------------------------
+
+    def of_stage(self, question: Question, tap: str) -> list[tuple[float, Suspect]]:
+        """Mistakes that explain one tap, given the target's own tensors before it."""
+        place = place_of(question)
+        short = tap.rpartition(".")[2]
+        first = self.known.get(place, [])
+        rest = [s for s in self.all_suspects if self.about(s, short) and s not in first]
+        found = []
+        for suspect in (*first, *rest):
+            self.tried["singles"] += 1
+            fit = stage_fit(self.bench, question.scenario, suspect, question.dtype, tap)
+            if fit <= FITS:
+                found.append((fit, suspect))
+        self.learn(place, [suspect for _, suspect in found])
+        return found
+
+    def about(self, suspect: Suspect, tensor: str) -> bool:
+        """Whether a mistake patches the function that a tensor lives in, or one that it calls."""
+        entry = self.pack.program.tensors.get(tensor)
+        if entry is None:
+            return True
+        patched = {function for name in suspect.names for function, _ in self.pack.program.mistakes[name].replace}
+        return bool(patched & self.near(frozenset(entry.functions)))
+
+    def near(self, functions: frozenset[str]) -> frozenset[str]:
+        """The functions themselves and those that their equations mention."""
+        mentioned = {
+            name
+            for function in functions
+            for equation in self.pack.program.functions[function].let
+            for expression in equation.alternatives.values()
+            for name in self.pack.program.functions
+            if f"{name}(" in expression.text
+        }
+        return functions | mentioned | {"norm", "layer_norm", "rms_norm", "activation", "softmax", "rope"}
+
+    # -- outputs alone --------------------------------------------------------------------------
+
+    def of_outputs(self, question: Question) -> list[tuple[float, Suspect]]:
+        """Mistakes that explain everything that came back."""
+        place = place_of(question)
+        if question.observation().failed is not None or not question.observation().steps:
+            return []
+        found = self.fitting(question, self.known.get(place, []))
+        if found:
+            return found
+        if self.vain.get(place, 0) >= SEARCHES:
+            return []
+        found = self.confirmed(question, self.fitting(question, self.all_suspects))
+        if not found and self.vain.get(place, 0) == 0:
+            found = self.confirmed(question, self.pairs(question))
+        if not found:
+            self.vain[place] = self.vain.get(place, 0) + 1
+        self.learn(place, [suspect for _, suspect in found])
+        return found
+
+    def fitting(self, question: Question, candidates: Sequence[Suspect]) -> list[tuple[float, Suspect]]:
+        """Candidates that make what the target made, and not what is right."""
+        seen, counts = question.observation(), counted(question)
+        found = []
+        for suspect in candidates:
+            self.tried["singles"] += 1
+            fit = self.fitter.fit(question.scenario, suspect, seen, question.dtype, counts)
+            if fit <= FITS and self.fitter.changes(question.scenario, suspect, question.dtype):
+                found.append((fit, suspect))
+        return found
+
+    def pairs(self, question: Question) -> list[tuple[float, Suspect]]:
+        """Two mistakes at a time, as far as the budget goes."""
+        seen, counts = question.observation(), counted(question)
+        until = time.monotonic() + PAIR_SECONDS
+        # Of a mistake's forms the first stands for all: with two faults there are enough to try.
+        singles = list({s.names: s for s in self.all_suspects}.values())
+        visible = []
+        for suspect in singles:
+            if time.monotonic() > until:
+                return []
+            if self.fitter.changes(question.scenario, suspect, question.dtype):
+                visible.append(suspect)
+        for one, other in itertools.combinations(visible, 2):
+            if time.monotonic() > until:
+                break
+            self.tried["pairs"] += 1
+            pair = one.and_(other, self.pack.program.mistakes[other.names[0]])
+            fit = self.fitter.fit(question.scenario, pair, seen, question.dtype, counts)
+            self.fitter.readings.pop((question.scenario.key, pair.names, pair.forms), None)
+            if fit <= FITS:
+                return [(fit, pair)]
+        return []
+
+    def confirmed(self, question: Question, found: Sequence[tuple[float, Suspect]]) -> list[tuple[float, Suspect]]:
+        """Those that fit every other answer of the same operation as well."""
+        others = [q for q in self.questions.get(place_of(question), {}).values() if q.scenario.key != question.scenario.key]
+        others = sorted(others, key=lambda q: q.scenario.case.id)[:WITNESSES]
+        kept = []
+        for fit, suspect in found:
+            if all(self.agrees(other, suspect) for other in others):
+                kept.append((fit, suspect))
+        return kept
+
+    def agrees(self, question: Question, suspect: Suspect) -> bool:
+        """Whether a mistake makes what the target made of another scenario, right or wrong."""
+        seen = question.observation()
+        if seen.failed is not None or not seen.steps:
+            return True
+        return self.fitter.fit(question.scenario, suspect, seen, question.dtype, counted(question)) < NO_FIT
+
+    def learn(self, place: Place, found: Sequence[Suspect]) -> None:
+        """Suspects that fitted once are tried first from then on."""
+        known = self.known.setdefault(place, [])
+        known += [suspect for suspect in found if suspect not in known]
+
+
+def place_of(question: Question) -> Place:
+    """Where one cause is looked for: an operation in a variant and dtype."""
+    return question.scenario.operation.name, question.scenario.variant.name, question.dtype
+
+
+def counted(question: Question) -> list[dict[str, Array | None]]:
+    """Which elements of each output count: not padded queries, not rows that no convention binds."""
+    undefined = question.scenario.operation.undefined
+    result = []
+    for i, step in enumerate(question.bench.expected(question.scenario)):
+        masks: dict[str, Array | None] = {}
+        for name, tensor in step.outputs.items():
+            mask = question.counted(i, tensor)
+            if undefined is not None:
+                defined = ~spread_over(question.mask(i, undefined), tensor.axes)
+                mask = defined if mask is None else mask & defined
+            masks[name] = mask
+        result.append(masks)
+    return result
+
+
+def right(question: Question) -> bool:
+    """Whether what came back is what the true program makes."""
+    seen, scenario = question.observation(), question.scenario
+    if seen.failed is not None or not seen.steps:
+        return True
+    for i, (step, want) in enumerate(zip(seen.steps, question.bench.expected(scenario), strict=True)):
+        for name, got in step.outputs.items():
+            if got.array.shape != want.outputs[name].array.shape:
+                continue
+            allowed = question.bench.allowed(scenario, question.dtype, i, name)
+            if margin(got, want.outputs[name], allowed, counted(question)[i][name]) > FITS:
+                return False
+    return True
