@@ -143,7 +143,10 @@ class _Place:
         """The tolerance of the difference, had the program's own tensors stood there."""
         question, bench = self.question, self.question.bench
         scenario = question.scenario
-        text = hashlib.sha256(f"{difference} {sorted(self.own)}".encode()).hexdigest()[:16]
+        # A claim may name a choice that the program's function does not ask for.
+        named = sorted(name for name in names_in(parse(difference)) if name in scenario.choices)
+        choices = [(name, scenario.choices[name]) for name in named]
+        text = hashlib.sha256(f"{difference} {sorted(self.own)} {choices}".encode()).hexdigest()[:16]
         key = f"{scenario.key[:24]}/{question.dtype}/{self.step}/{self.prefix}/{text}"
         if key not in bench.store:
             bench.store[key] = self.spread(difference, axes)

@@ -1,5 +1,7 @@
 """The functions that the language itself has: what each is called with, and what it does.
 
+Axes are looked up before tensors, so that a check finds a wrong axis also where a tensor is unknown.
+
 Their forms, as `BUILT_IN` lists them, are what messages and documentation show.
 """
 
@@ -117,14 +119,16 @@ def _count(scope: Scope[Any], node: ast.expr, at: Location) -> Dimension:
 
 @_form("dot(x, y, over=axes)")
 def _dot(scope: Scope[Any], given: Arguments) -> Value:
+    over = _axes(scope, given, "over")
     x, y = _tensors(scope, given)
-    return scope.operations.dot(x, y, _axes(scope, given, "over"))
+    return scope.operations.dot(x, y, over)
 
 
 def _reduction(name: str) -> Do:
     def do(scope: Scope[Any], given: Arguments) -> Value:
+        over = _axes(scope, given, "over")
         (x,) = _tensors(scope, given)
-        return scope.operations.reduce(name, x, _axes(scope, given, "over"))
+        return scope.operations.reduce(name, x, over)
 
     return do
 
@@ -135,8 +139,8 @@ for _name in ("sum", "max", "any", "all"):
 
 @_form("mean(x, over=axes)")
 def _mean(scope: Scope[Any], given: Arguments) -> Value:
-    (x,) = _tensors(scope, given)
     axes = _axes(scope, given, "over")
+    (x,) = _tensors(scope, given)
     total = scope.operations.reduce("sum", x, axes)
     count = scope.operations.constant(scope.operations.count(x, axes))
     return scope.operations.elementwise("divide", total, count)
@@ -144,8 +148,9 @@ def _mean(scope: Scope[Any], given: Arguments) -> Value:
 
 @_form("cumsum(x, over=axis)")
 def _cumsum(scope: Scope[Any], given: Arguments) -> Value:
+    over = _axis(scope, given, "over")
     (x,) = _tensors(scope, given)
-    return scope.operations.cumulative_sum(x, _axis(scope, given, "over"))
+    return scope.operations.cumulative_sum(x, over)
 
 
 def _elementwise(name: str) -> Do:
@@ -175,50 +180,51 @@ def _size(scope: Scope[Any], given: Arguments) -> Value:
 
 @_form("range(count, over=axis)")
 def _range(scope: Scope[Any], given: Arguments) -> Value:
-    count = _count(scope, given.positional[0], given.at)
-    return scope.operations.index(_axis(scope, given, "over"), count)
+    over = _axis(scope, given, "over")
+    return scope.operations.index(over, _count(scope, given.positional[0], given.at))
 
 
 @_form("take(x, axis=indices)")
 def _take(scope: Scope[Any], given: Arguments) -> Value:
-    (x,) = _tensors(scope, given)
     axis, indices = _named_axis(scope, given)
+    (x,) = _tensors(scope, given)
     return scope.operations.take(x, axis, scope.tensor(scope.value(indices, given.at)))
 
 
 @_form("last(x, count=number, over=axis)")
 def _last(scope: Scope[Any], given: Arguments) -> Value:
+    over = _axis(scope, given, "over")
     (x,) = _tensors(scope, given)
-    count = _count(scope, given.keywords["count"], given.at)
-    return scope.operations.last(x, count, _axis(scope, given, "over"))
+    return scope.operations.last(x, _count(scope, given.keywords["count"], given.at), over)
 
 
 @_form("split(x, axis=axes)")
 def _split(scope: Scope[Any], given: Arguments) -> Value:
+    axis, node = _named_axis(scope, given)
+    into = scope.axes_of(node, given.at)
     (x,) = _tensors(scope, given)
-    axis, into = _named_axis(scope, given)
-    return scope.operations.split(x, axis, scope.axes_of(into, given.at), scope.known_size)
+    return scope.operations.split(x, axis, into, scope.known_size)
 
 
 @_form("merge(x, axes, into=axis)")
 def _merge(scope: Scope[Any], given: Arguments) -> Value:
-    x = scope.tensor(scope.value(given.positional[0], given.at))
-    axes = scope.axes_of(given.positional[1], given.at)
-    return scope.operations.merge(x, axes, _axis(scope, given, "into"))
+    axes, into = scope.axes_of(given.positional[1], given.at), _axis(scope, given, "into")
+    return scope.operations.merge(scope.tensor(scope.value(given.positional[0], given.at)), axes, into)
 
 
 @_form("stack(*x, over=axis)")
 def _stack(scope: Scope[Any], given: Arguments) -> Value:
-    return scope.operations.stack(_tensors(scope, given), _axis(scope, given, "over"))
+    over = _axis(scope, given, "over")
+    return scope.operations.stack(_tensors(scope, given), over)
 
 
 @_form("join(past, x, into=axis)")
 def _join(scope: Scope[Any], given: Arguments) -> Value:
     """`x` grows along the axis that the past does not have; the past may not exist yet."""
     before, new = given.positional
+    into = _axis(scope, given, "into")
     past = scope.value(before, given.at)
     x = scope.tensor(scope.value(new, given.at))
-    into = _axis(scope, given, "into")
     if isinstance(before, ast.Name) and before.id in scope.function.remember:
         axes = scope.function.remember[before.id].axes
     elif isinstance(past, Named):
@@ -235,15 +241,15 @@ def _join(scope: Scope[Any], given: Arguments) -> Value:
 
 @_form("relabel(x, axis=axis)")
 def _relabel(scope: Scope[Any], given: Arguments) -> Value:
-    (x,) = _tensors(scope, given)
     names = {old: _one(scope, new, given.at) for old, new in given.keywords.items()}
+    (x,) = _tensors(scope, given)
     return scope.operations.relabel(x, names)
 
 
 @_form("reinterpret(x, order=axes, into=axes)")
 def _reinterpret(scope: Scope[Any], given: Arguments) -> Value:
-    (x,) = _tensors(scope, given)
     order, into = _axes(scope, given, "order"), _axes(scope, given, "into")
+    (x,) = _tensors(scope, given)
     # Where a tensor's own axis reappears its size is the tensor's; of the others one may be unknown.
     own = scope.operations.sizes(x)
     known = [own[axis] if axis in own else scope.known_size(axis) for axis in into]

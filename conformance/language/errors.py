@@ -48,5 +48,7 @@ class PackErrors(PackError):
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """`did you mean 'scores'?` for the nearest known name, or an empty string."""
-    near = difflib.get_close_matches(name, sorted(set(known)), n=1, cutoff=0.6)
+    # Of two letters, one is no likeness: nobody who writes `v` means `Dv`.
+    cutoff = 0.6 if len(name) > 2 else 0.7
+    near = difflib.get_close_matches(name, sorted(set(known)), n=1, cutoff=cutoff)
     return f"did you mean '{near[0]}'?" if near else ""

@@ -22,6 +22,7 @@ from conformance.language.program import Choices, Program, holds
 from conformance.language.tensors import Named, Operations
 from conformance.pack.model import Case, Draw, Operation, Pack, Variant
 from conformance.plan import draws
+from conformance.plan.relevance import relevant_choices
 
 CONFIG_NUMBERS = {"n_layers": "N"}
 
@@ -54,9 +55,13 @@ class Scenario:
 
     @cached_property
     def key(self) -> str:
-        """A hash of all that a reading of this scenario depends on, the program's text excepted."""
+        """A hash of all that a reading of this scenario depends on, the program's text excepted.
+
+        Variants that differ in nothing that matters here have the same.
+        """
         total = hashlib.sha256()
-        total.update(repr((self.function, sorted(self.choices.items()), sorted(self.sizes.items()), self.layers, self.schedule)).encode())
+        choices = relevant_choices(self.pack.program, self.operation, self.function, self.choices)
+        total.update(repr((self.function, choices, sorted(self.sizes.items()), self.layers, self.schedule)).encode())
         for group in (self.given, self.parameters):
             for name in sorted(group):
                 tensor = group[name]

@@ -1,0 +1,203 @@
+"""The line: every array that the target computed, matched by value with the program's tensors.
+
+A target's arrays have no names that we know, other axis orders, merged or split axes, perhaps one
+head at a time. Sorted, the values of an array are the same whatever its layout, so an array is
+found by its sorted values among those of the program's tensors and of their slices.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from conformance.language.arithmetic import Array
+from conformance.language.tensors import Named
+from conformance.plan.scenario import Tensors
+from conformance.results.records import Place
+from conformance.session.tracing import Record
+
+CLOSE = {"float64": 1e-9, "float32": 2e-5, "float16": 2e-2, "bfloat16": 1e-1}
+"""Relative RMS within which sorted values are the same tensor; layouts sum in their own order."""
+SLICED = ("batch", "head", "kv_head", "query")
+"""Axes over which an implementation may loop, so that it binds one slice at a time."""
+SMALLEST = 4
+"""Arrays of fewer elements coincide by chance."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """A tensor of the program, or a slice of one, by its sorted values."""
+
+    name: str
+    order: int
+    values: Array
+    whole: bool
+
+
+@dataclass
+class Index:
+    """The program's tensors by size, ready to be matched."""
+
+    dtype: str
+    by_size: dict[int, list[Known]] = field(default_factory=dict)
+    stacks: dict[int, Array] = field(default_factory=dict)
+
+    @staticmethod
+    def of(steps: Sequence[Tensors], dtype: str) -> Index:
+        """Every tap and output of every call, with its slices; `order` counts as they are made."""
+        index = Index(dtype)
+        order = 0
+        for step in steps:
+            for name, tensor in {**step.taps, **step.outputs}.items():
+                if tensor.array.dtype.kind != "f":
+                    continue
+                order += 1
+                for part, whole in slices(tensor):
+                    if part.size >= SMALLEST:
+                        values = np.sort(part, axis=None)
+                        index.by_size.setdefault(values.size, []).append(Known(name, order, values, whole))
+        return index
+
+    def match(self, array: Array) -> Known | None:
+        """The tensor whose values an array has, whole ones first; None for none."""
+        known = self.by_size.get(array.size)
+        if not known or array.size < SMALLEST:
+            return None
+        if array.size not in self.stacks:
+            self.stacks[array.size] = np.stack([k.values for k in known])
+        stack = self.stacks[array.size]
+        ours = np.sort(np.asarray(array, np.float64), axis=None)
+        with np.errstate(all="ignore"):
+            same = stack == ours  # infinities
+            error = np.where(same, 0.0, stack - ours)
+            size = np.where(np.isfinite(stack), stack, 0.0)
+            off = np.sqrt(np.mean(error * error, axis=1))
+            scale = np.sqrt(np.mean(size * size, axis=1))
+        near = np.flatnonzero(off <= CLOSE[self.dtype] * scale + 1e-300)
+        if not near.size:
+            return None
+        return min((known[i] for i in near), key=lambda k: (not k.whole, k.order))
+
+
+def slices(tensor: Named[Array]) -> Iterator[tuple[Array, bool]]:
+    """The tensor, and what is left of it where an implementation loops over one or two axes."""
+    yield tensor.array, True
+    axes = [i for i, axis in enumerate(tensor.axes) if axis in SLICED and tensor.array.shape[i] > 1]
+    for count in (1, 2):
+        for chosen in itertools.combinations(axes, count):
+            for place in itertools.product(*(range(tensor.array.shape[i]) for i in chosen)):
+                where: list[slice | int] = [slice(None)] * tensor.array.ndim
+                for i, at in zip(chosen, place, strict=True):
+                    where[i] = at
+                yield tensor.array[tuple(where)], False
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Where the target leaves the program: the last tensor that was right, and what came after."""
+
+    last_right: str
+    right_at: Place | None
+    expected: str
+    place: Place | None
+    by_mistake: bool
+
+
+def locate(
+    records: Sequence[Record], true: Sequence[Tensors], patched: Sequence[Tensors] | None, dtype: str
+) -> Finding | None:
+    """The first array that is wrong.
+
+    With a mistake named (`patched`), it is the first array that equals a tensor which the mistake
+    changes and that equals none of the true ones. Without, it is the first array after the last
+    right tensor that is none of the program's. None where nothing was recorded.
+    """
+    if not records:
+        return None
+    right = Index.of(true, dtype)
+    matches = [right.match(record.array) for record in records]
+    if patched is not None:
+        found = _by_mistake(records, matches, true, patched, dtype)
+        if found is not None:
+            return found
+    return _by_absence(records, matches, true)
+
+
+def _by_mistake(
+    records: Sequence[Record], matches: Sequence[Known | None], true: Sequence[Tensors],
+    patched: Sequence[Tensors], dtype: str,
+) -> Finding | None:
+    wrong = Index.of(changed(true, patched), dtype)
+    for i, record in enumerate(records):
+        if matches[i] is not None:
+            continue
+        known = wrong.match(record.array)
+        if known is not None:
+            last = _last_right(records[:i], matches[:i])
+            return Finding(*last, known.name, place_of(record), by_mistake=True)
+    return None
+
+
+def changed(true: Sequence[Tensors], patched: Sequence[Tensors]) -> list[Tensors]:
+    """The tensors of a patched program that are not the true one's."""
+    result = []
+    for ours, theirs in zip(patched, true, strict=True):
+        groups: list[dict[str, Named[Array]]] = []
+        for made, right in ((ours.outputs, theirs.outputs), (ours.taps, theirs.taps)):
+            groups.append({name: t for name, t in made.items() if name not in right or _differs(t, right[name])})
+        result.append(Tensors(*groups))
+    return result
+
+
+def _differs(one: Named[Array], other: Named[Array]) -> bool:
+    return one.array.shape != other.array.shape or not np.allclose(one.array, other.array, rtol=1e-9, atol=0, equal_nan=True)
+
+
+def _last_right(records: Sequence[Record], matches: Sequence[Known | None]) -> tuple[str, Place | None]:
+    latest = max(
+        ((known.order, i) for i, known in enumerate(matches) if known is not None), default=None
+    )
+    if latest is None:
+        return "", None
+    known = matches[latest[1]]
+    assert known is not None
+    return known.name, place_of(records[latest[1]])
+
+
+def _by_absence(
+    records: Sequence[Record], matches: Sequence[Known | None], true: Sequence[Tensors]
+) -> Finding | None:
+    """After the furthest right tensor, the first array that is none of the program's."""
+    name, at = _last_right(records, matches)
+    order = {tap: i for i, tap in enumerate(tap for step in true for tap in {**step.taps, **step.outputs})}
+    furthest = max((i for i, known in enumerate(matches) if known is not None and known.name == name), default=-1)
+    following = [tap for tap, i in order.items() if i > order.get(name, -1)]
+    sizes = sizes_of(true)
+    for i in range(furthest + 1, len(records)):
+        record = records[i]
+        if matches[i] is None and record.array.dtype.kind == "f" and record.array.size >= SMALLEST:
+            expected = next((tap for tap in following if sizes.get(tap) == record.array.size), following[0] if following else "")
+            return Finding(name, at, expected, place_of(record), by_mistake=False)
+    return Finding(name, at, following[0] if following else "", None, by_mistake=False)
+
+
+def sizes_of(steps: Sequence[Tensors]) -> Mapping[str, int]:
+    """How many elements each tensor has."""
+    return {name: t.array.size for step in steps for name, t in {**step.taps, **step.outputs}.items()}
+
+
+def place_of(record: Record) -> Place:
+    """Where a record was made."""
+    return Place(record.file, record.line, record.text.strip(), record.variable)
+
+
+def first_non_finite(records: Sequence[Record]) -> Record | None:
+    """The first array with NaN, or with +inf: a mask's -inf is meant."""
+    for record in records:
+        array = record.array
+        if array.dtype.kind == "f" and bool((np.isnan(array) | np.isposinf(array)).any()):
+            return record
+    return None
