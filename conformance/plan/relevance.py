@@ -7,9 +7,11 @@ place of eps in a norm tells two variants apart, everything else is read, called
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
-from conformance.language.expression import names_in
+from conformance.language.expression import Expression, names_in
+from conformance.language.parameters import callee, calls_in
 from conformance.language.program import Choices, Program, reachable
 from conformance.pack.model import Operation
 
@@ -35,22 +37,36 @@ def relevant_choices(program: Program, operation: Operation, function: str, choi
 
 
 def names_read(program: Program, function: str) -> frozenset[str]:
-    """Every name that a function, or anything that it may call, asks for in any variant.
+    """Every name that a function, or anything that it may call, asks for: in any variant, and with any mistake made.
 
     Worked out once and kept with the program.
     """
     known: dict[str, frozenset[str]] = vars(program).setdefault("_names_read", {})
     if function not in known:
-        own = {name: _own_names(program, name) for name in program.functions}
+        own, calls = _functions(program)
         for start in program.functions:
-            known[start] = frozenset().union(*(own[name] for name in reachable(program, start, own)))
+            known[start] = frozenset().union(*(own[name] for name in reachable(program, start, calls)))
     return known[function]
 
 
-def _own_names(program: Program, name: str) -> frozenset[str]:
-    function = program.functions[name]
-    found = {equation.by for equation in (*function.let, function.result)}
-    found.update(choice for parameter in function.parameters.values() for choice in parameter.when)
-    for expression in function.expressions():
-        found |= names_in(expression)
-    return frozenset(found)
+def _functions(program: Program) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+    """Of each function, the names that it asks for and those of what it calls (an axis may have the name of a function)."""
+    own: dict[str, set[str]] = {}
+    calls: dict[str, set[str]] = {}
+    for name, function in program.functions.items():
+        own[name] = {equation.by for equation in (*function.let, function.result)}
+        own[name].update(choice for parameter in function.parameters.values() for choice in parameter.when)
+        calls[name] = set()
+        _add(function.expressions(), own[name], calls[name])
+    for mistake in program.mistakes.values():
+        for (name, _), equation in mistake.replace.items():
+            own[name].add(equation.by)
+            own[name].update(word for values in mistake.free.values() for value in values for word in _WORD.findall(value))
+            _add(equation.alternatives.values(), own[name], calls[name])
+    return own, calls
+
+
+def _add(expressions: Iterable[Expression], own: set[str], calls: set[str]) -> None:
+    for expression in expressions:
+        own |= names_in(expression)
+        calls.update(callee(call)[0] for call in calls_in(expression))

@@ -149,10 +149,10 @@ def test_a_default_of_other_axes_than_declared() -> None:
 functions:
   f:
     given:
-      x: query
+      x: ... query
       mask: {axes: ... key, otherwise: index(query) >= 0}
     is: where(any(mask, over=key), x, 0)
-    gives: query
+    gives: ... query
 """
     assert faults(program) == ["program.yaml:6: the default of 'mask' has axes [query], declared are [... key]"]
 
@@ -194,11 +194,17 @@ functions:
 
 
 def test_sizes_that_do_not_agree() -> None:
-    program = changed("dot(x, w, over=model)", "dot(relabel(x, model=ff), relabel(w, model=ff, ff=model), over=ff)")
-    assert faults(program)[0] == (
-        "program.yaml:14: axis 'ff' has size D here and F there, "
-        "in 'dot(relabel(x, model=ff), relabel(w, model=ff, ff=model), over=ff)'"
-    ) or "exchanges axes" in faults(program)[0]
+    program = """
+functions:
+  f:
+    given: {x: query model}
+    parameters: {w: ff}
+    is: relabel(x, model=ff) + w
+    gives: query ff
+"""
+    assert faults(program) == [
+        "program.yaml:6: axis 'ff' has size D here and F there, in 'relabel(x, model=ff) + w'"
+    ]
 
 
 def test_an_axis_has_one_size_in_a_call() -> None:
