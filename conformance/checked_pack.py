@@ -40,7 +40,11 @@ def entry_points(pack: Pack) -> Iterator[EntryPoint]:
     """The functions that operations call from outside, with the choices that hold there."""
     for operation in pack.operations.values():
         held = {name: [value] for name, value in operation.choices.items()}
-        held |= {name: list(either.among) for name, either in operation.either.items() if either.among and not operation.with_context}
+        held |= {
+            name: list(either.among)
+            for name, either in operation.either.items()
+            if either.among and not operation.with_context
+        }
         yield EntryPoint(operation.function, held)
         if operation.with_context:
             yield EntryPoint(operation.with_context, held)
@@ -52,18 +56,23 @@ def claim_errors(pack: Pack) -> Iterator[PackError]:
         known = computed(pack, claim)
         if not KINDS[claim.kind].reads(claim) & known:
             yield PackError(
-                f"'{claim.id}' reads nothing that a target computed", claim.at,
+                f"'{claim.id}' reads nothing that a target computed",
+                claim.at,
                 f"it can read {', '.join(sorted(known - ALWAYS_COMPUTED))}",
             )
         mistake = getattr(claim.body, "mistake", None)
         if mistake is not None and mistake not in pack.program.mistakes:
-            yield PackError(f"unknown mistake '{mistake}'", claim.at, suggestion(mistake, pack.program.mistakes))
+            yield PackError(
+                f"unknown mistake '{mistake}'", claim.at, suggestion(mistake, pack.program.mistakes)
+            )
 
 
 def computed(pack: Pack, claim: Claim) -> frozenset[str]:
     """Names of what a target can make visible where the claim is decided."""
     operation = pack.operations[claim.operation]
-    taps = {name for name, tensor in pack.program.tensors.items() if tensor.offered} if operation.taps else set()
+    taps = (
+        {name for name, tensor in pack.program.tensors.items() if tensor.offered} if operation.taps else set()
+    )
     return frozenset(operation.outputs) | taps | ALWAYS_COMPUTED
 
 

@@ -67,15 +67,19 @@ def plan(pack: Pack, offer: Offer, graded: Graded, dtypes: Sequence[str], select
     return Plan(tuple(items), graded.undeclared)
 
 
-def _items(pack: Pack, claim: Claim, variant: Variant, dtype: str, offer: Offer, graded: Graded) -> list[Item]:
+def _items(
+    pack: Pack, claim: Claim, variant: Variant, dtype: str, offer: Offer, graded: Graded
+) -> list[Item]:
     operation = pack.operations[claim.operation]
     choices = {**variant.choices, **operation.choices}
     free = graded.undeclared and not operation.needs_variant
     if not free and not holds(claim.when, choices):
         return []
     cases = [
-        case for case in cases_of(pack, claim)
-        if (not case.dtypes or dtype in case.dtypes) and (free or holds(case.when, {**choices, **case.choices}))
+        case
+        for case in cases_of(pack, claim)
+        if (not case.dtypes or dtype in case.dtypes)
+        and (free or holds(case.when, {**choices, **case.choices}))
     ]
     if not cases:
         return []
@@ -118,7 +122,9 @@ class Grader:
         """A grader with nothing graded yet."""
         return Grader(pack, bench, graded, Scenarios(pack, seed), {}, Namer(pack, bench))
 
-    def verdicts(self, items: Sequence[Item], started: Callable[[Item], None] = lambda _: None) -> Iterator[Verdict]:
+    def verdicts(
+        self, items: Sequence[Item], started: Callable[[Item], None] = lambda _: None
+    ) -> Iterator[Verdict]:
         """One verdict for each item, as it is reached. Raises `EngineFault` for a fault of ours."""
         for item in items:
             started(item)
@@ -130,7 +136,14 @@ class Grader:
             claim = item.claim
             variant = None if self.graded.undeclared else item.variant.name
             yield Verdict(
-                claim.id, claim.rung, claim.level, claim.statements, item.case.id, variant, item.dtype, judgement
+                claim.id,
+                claim.rung,
+                claim.level,
+                claim.statements,
+                item.case.id,
+                variant,
+                item.dtype,
+                judgement,
             )
 
     def judge(self, item: Item) -> Judgement | None:
@@ -211,7 +224,9 @@ class Grader:
         if seen.failed is not None or any(name not in step.outputs for step in seen.steps):
             return float("inf")
         want = self.bench.expected(scenario)[0].outputs[name]
-        found = compare(name, seen.steps[0].outputs[name], want.array, self.bench.allowed(scenario, dtype, 0, name))
+        found = compare(
+            name, seen.steps[0].outputs[name], want.array, self.bench.allowed(scenario, dtype, 0, name)
+        )
         return float("inf") if found.margin is None else found.margin
 
     def candidates(self, operation: Operation, variant: Variant) -> Iterator[Mapping[str, Any]]:
@@ -224,7 +239,9 @@ class Grader:
         if configured and not self.graded.undeclared:
             yield {}
             return
-        yield from _combinations({name: self._values(name, either) for name, either in operation.either.items()})
+        yield from _combinations(
+            {name: self._values(name, either) for name, either in operation.either.items()}
+        )
 
     def _values(self, name: str, either: Either) -> Sequence[Any]:
         declared = {

@@ -10,7 +10,6 @@ free. `docs/decisions/tolerances.md` argues for each term.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,12 @@ from conformance.language.sizes import Dimension, Size
 
 ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 HALF_SUBNORMAL = {"float64": 2.0**-1075, "float32": 2.0**-150, "float16": 2.0**-25, "bfloat16": 2.0**-134}
-LARGEST = {"float64": 1.7976931348623157e308, "float32": 3.4028234663852886e38, "float16": 65504.0, "bfloat16": 3.3895313892515355e38}
+LARGEST = {
+    "float64": 1.7976931348623157e308,
+    "float32": 3.4028234663852886e38,
+    "float16": 65504.0,
+    "bfloat16": 3.3895313892515355e38,
+}
 SAMPLES = 32
 """Eight are too few: the smallest of their estimates made correct implementations fail."""
 ACCUMULATOR = 2.0**-24
@@ -171,6 +175,6 @@ def spread(samples: Array, exact: Array) -> Array:
 
 def default_generator(key: str) -> np.random.Generator:
     """The noise of one scenario: the same in every run."""
-    return np.random.Generator(np.random.SFC64(np.random.SeedSequence([int(key[i : i + 8], 16) for i in range(0, 64, 8)])))
-
-
+    return np.random.Generator(
+        np.random.SFC64(np.random.SeedSequence([int(key[i : i + 8], 16) for i in range(0, 64, 8)]))
+    )

@@ -25,11 +25,19 @@ _KEY = pytest.StashKey[dict[Path, "Opened"]]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The options of the plugin."""
     group = parser.getgroup("conformance", "grading a Transformer against a pack of claims")
-    group.addoption("--target", metavar="FILE", help="adapter file to grade; packs' claims are collected as tests")
-    group.addoption("--target-variant", action="append", default=[], metavar="NAME", help="grade as this variant")
-    group.addoption("--target-dtype", action="append", default=[], metavar="DTYPE", help="grade in this dtype")
+    group.addoption(
+        "--target", metavar="FILE", help="adapter file to grade; packs' claims are collected as tests"
+    )
+    group.addoption(
+        "--target-variant", action="append", default=[], metavar="NAME", help="grade as this variant"
+    )
+    group.addoption(
+        "--target-dtype", action="append", default=[], metavar="DTYPE", help="grade in this dtype"
+    )
     group.addoption("--target-python", metavar="EXE", help="the interpreter that runs the target")
-    group.addoption("--target-seed", type=int, default=0, metavar="N", help="of inputs and parameters (default: 0)")
+    group.addoption(
+        "--target-seed", type=int, default=0, metavar="N", help="of inputs and parameters (default: 0)"
+    )
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -69,14 +77,19 @@ class Opened:
             target = resolve_target(str(config.getoption("--target")).split())
             names = [*(entry_point(operation) for operation in pack.operations.values()), PARAMETER_SHAPES]
             self.session: Session = Session(
-                target.path, names=names, python=config.getoption("--target-python"), arguments=target.arguments
+                target.path,
+                names=names,
+                python=config.getoption("--target-python"),
+                arguments=target.arguments,
             )
             offer = self.session.open()
             graded = resolve(pack, offer.variants, config.getoption("--target-variant"))
             dtypes = config.getoption("--target-dtype") or offer.dtypes
         except (PackError, TargetUsageError, TargetError, VariantError, EngineError) as error:
             raise pytest.UsageError(str(error)) from None
-        self.grader: Grader = Grader.of(pack, Bench(self.session, offer), graded, config.getoption("--target-seed"))
+        self.grader: Grader = Grader.of(
+            pack, Bench(self.session, offer), graded, config.getoption("--target-seed")
+        )
         self.items: tuple[Item, ...] = plan(pack, offer, graded, dtypes, Selection()).items
 
 

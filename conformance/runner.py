@@ -6,7 +6,7 @@ does everything else that grades.
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import platform
 import secrets
 import time
@@ -61,7 +61,9 @@ class Events:
     line: Callable[[Mapping[str, Any]], None] = lambda _: None
 
 
-def run(pack: Pack, target: Target, options: Options, writer: Writer, events: Events | None = None) -> Summary:
+def run(
+    pack: Pack, target: Target, options: Options, writer: Writer, events: Events | None = None
+) -> Summary:
     """Grade a target and write every line as it comes.
 
     Raises `TargetError` when it cannot be imported, `VariantError` for an unknown variant,
@@ -74,7 +76,13 @@ def run(pack: Pack, target: Target, options: Options, writer: Writer, events: Ev
     names = [*(entry_point(operation) for operation in pack.operations.values()), PARAMETER_SHAPES]
     with ExitStack() as stack:
         session = stack.enter_context(
-            Session(target.path, names=names, python=options.python, limits=options.limits, arguments=target.arguments)
+            Session(
+                target.path,
+                names=names,
+                python=options.python,
+                limits=options.limits,
+                arguments=target.arguments,
+            )
         )
         offer = session.open()
         graded = resolve(pack, offer.variants, options.variants)
@@ -90,7 +98,9 @@ def run(pack: Pack, target: Target, options: Options, writer: Writer, events: Ev
         missing = tuple(_missing(pack, offer, graded, dtypes, options.require, verdicts))
         summary = summarise(verdicts, testable(pack), missing, variants, dtypes)
         end = end_line(summary, time.perf_counter() - begun)
-        output.write({**end, "waivers": output.waiver_notes(), "seconds_inside": round(session.seconds_inside, 3)})
+        output.write(
+            {**end, "waivers": output.waiver_notes(), "seconds_inside": round(session.seconds_inside, 3)}
+        )
     return summary
 
 
@@ -100,8 +110,13 @@ def testable(pack: Pack) -> int:
 
 
 def run_line(
-    pack: Pack, target: Target, variants: Sequence[str], dtypes: Sequence[str], seed: int,
-    session: Session | None, offer: Offer | None,
+    pack: Pack,
+    target: Target,
+    variants: Sequence[str],
+    dtypes: Sequence[str],
+    seed: int,
+    session: Session | None,
+    offer: Offer | None,
 ) -> dict[str, Any]:
     """The first line of `results.jsonl`."""
     return {
@@ -139,7 +154,7 @@ class _Output:
     used: Counter[str] = field(default_factory=Counter)
     needless: set[str] = field(default_factory=set)
     reproductions: int = 0
-    today: datetime.date = field(default_factory=datetime.date.today)
+    today: dt.date = field(default_factory=dt.date.today)
 
     def write(self, line: Mapping[str, Any]) -> None:
         self.writer.write(line)
@@ -154,7 +169,9 @@ class _Output:
                 self.announced.add(claim.id)
                 self.write(claim_line(self.pack, claim))
             item = by_key.get((verdict.claim, verdict.case, verdict.variant or "", verdict.dtype)) or next(
-                i for i in items if i.claim.id == verdict.claim and i.case.id == verdict.case and i.dtype == verdict.dtype
+                i
+                for i in items
+                if i.claim.id == verdict.claim and i.case.id == verdict.case and i.dtype == verdict.dtype
             )
             finished = self.finished(verdict, item)
             verdicts.append(finished)
@@ -182,11 +199,18 @@ class _Output:
         scenario = self.grader.scenarios.of(item.case, item.variant, either)
         if scenario is None:
             return ""
-        shapes = [{n: t.array.shape for n, t in s.outputs.items()} for s in self.grader.bench.expected(scenario)]
+        shapes = [
+            {n: t.array.shape for n, t in s.outputs.items()} for s in self.grader.bench.expected(scenario)
+        ]
         call = call_of(scenario, tap=False, expect=shapes)
         file = f"{item.case.id}-{item.variant.name}-{item.dtype}.npz".replace("/", "_")
         made = reproduction(
-            call, self.target.path, self.offer.framework, item.dtype, self.writer.arrays.resolve(), file,
+            call,
+            self.target.path,
+            self.offer.framework,
+            item.dtype,
+            self.writer.arrays.resolve(),
+            file,
             verdict.judgement.evidence,
         )
         self.reproductions += self.writer.write_arrays(made.file, made.arrays)
@@ -197,8 +221,24 @@ class _Output:
         notes = []
         for waiver in self.waivers:
             expired = waiver.expires < self.today
-            state = "expired" if expired else "used" if self.used[waiver.claim] else "needless" if waiver.claim in self.needless else "unused"
-            notes.append({"claim": waiver.claim, "reason": waiver.reason, "expires": waiver.expires.isoformat(), "state": state, "verdicts": self.used[waiver.claim]})
+            state = (
+                "expired"
+                if expired
+                else "used"
+                if self.used[waiver.claim]
+                else "needless"
+                if waiver.claim in self.needless
+                else "unused"
+            )
+            notes.append(
+                {
+                    "claim": waiver.claim,
+                    "reason": waiver.reason,
+                    "expires": waiver.expires.isoformat(),
+                    "state": state,
+                    "verdicts": self.used[waiver.claim],
+                }
+            )
         return notes
 
 
@@ -236,7 +276,10 @@ def equation_of(pack: Pack, claim: Claim) -> str | None:
         tensor = pack.program.tensors[str(claim.body)]
         equation = pack.program.functions[tensor.functions[0]].equation(tensor.name)
         if equation is not None:
-            return "; ".join(f"{tensor.name} = {e}" + (f" ({key})" if key else "") for key, e in equation.alternatives.items())
+            return "; ".join(
+                f"{tensor.name} = {e}" + (f" ({key})" if key else "")
+                for key, e in equation.alternatives.items()
+            )
     if claim.kind == "golden":
         operation = pack.operations[claim.operation]
         return f"{claim.body} = {operation.signature}"
@@ -244,8 +287,12 @@ def equation_of(pack: Pack, claim: Claim) -> str | None:
 
 
 def _missing(
-    pack: Pack, offer: Offer, graded: Graded, dtypes: Sequence[str],
-    require: Sequence[tuple[str, Selection]], verdicts: Sequence[Verdict],
+    pack: Pack,
+    offer: Offer,
+    graded: Graded,
+    dtypes: Sequence[str],
+    require: Sequence[tuple[str, Selection]],
+    verdicts: Sequence[Verdict],
 ) -> Iterator[str]:
     """What was required and not graded: claims by id, or an expression that fits none."""
     done = {v.claim for v in verdicts if v.judgement.verdict != "unsupported"}
@@ -254,4 +301,3 @@ def _missing(
         if not wanted:
             yield text
         yield from (claim for claim in wanted if claim not in done)
-

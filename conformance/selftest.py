@@ -9,7 +9,7 @@ import numpy as np
 
 from conformance.grading import Grader, entry_point, plan
 from conformance.judging.program_bench import BEHAVIOURS, NoSession, ProgramBench, offer_of
-from conformance.language.arithmetic import Float64
+from conformance.language.arithmetic import Array, Float64
 from conformance.language.errors import PackError
 from conformance.language.program import Program
 from conformance.pack.model import DTYPES, Pack
@@ -53,11 +53,14 @@ class Report:
 
 
 def selftest(
-    pack: Pack, dtypes: Sequence[str] = ("float32",), seed: int = 0, said: Callable[[str], None] = lambda _: None
+    pack: Pack,
+    dtypes: Sequence[str] = ("float32",),
+    seed: int = 0,
+    said: Callable[[str], None] = lambda _: None,
 ) -> Report:
     """Grade the true program in every dtype and every mistake in float32 (and in `dtypes`)."""
     report = Report()
-    store: dict[str, np.ndarray] = {}  # type: ignore[type-arg]
+    store: dict[str, Array] = {}
     scenarios = Scenarios(pack, seed)
     for dtype in DTYPES:
         report.alarms[dtype] = list(_graded(pack, pack.program, "", dtype, scenarios, store, None))
@@ -66,16 +69,26 @@ def selftest(
         catches = [c for p in program for c in _graded(pack, p, "", "float32", scenarios, store, name)]
         report.catches[name] = catches
         best = max(catches, key=lambda c: c.margin, default=None)
-        said(f"{name}: {len({c.claim for c in catches})} claims" + (f", best {best.claim} by {best.margin:.3g}" if best else ""))
+        said(
+            f"{name}: {len({c.claim for c in catches})} claims"
+            + (f", best {best.claim} by {best.margin:.3g}" if best else "")
+        )
     for behaviour in BEHAVIOURS:
-        report.catches[behaviour] = list(_graded(pack, pack.program, behaviour, "float32", scenarios, store, None))
+        report.catches[behaviour] = list(
+            _graded(pack, pack.program, behaviour, "float32", scenarios, store, None)
+        )
     red = {c.claim for found in report.catches.values() for c in found}
     report.idle = tuple(claim for claim in pack.claims if claim not in red)
     for dtype in dtypes:
         if dtype != "float32":
             report.blind[dtype] = tuple(
-                name for name, program in programs(pack)
-                if not any(c.margin >= 1 for p in program for c in _graded(pack, p, "", dtype, scenarios, store, name))
+                name
+                for name, program in programs(pack)
+                if not any(
+                    c.margin >= 1
+                    for p in program
+                    for c in _graded(pack, p, "", dtype, scenarios, store, name)
+                )
             )
     return report
 
@@ -87,8 +100,13 @@ def programs(pack: Pack) -> Iterator[tuple[str, list[Program]]]:
 
 
 def _graded(
-    pack: Pack, program: Program, behaviour: str, dtype: str, scenarios: Scenarios,
-    store: dict[str, np.ndarray], mistake: str | None,  # type: ignore[type-arg]
+    pack: Pack,
+    program: Program,
+    behaviour: str,
+    dtype: str,
+    scenarios: Scenarios,
+    store: dict[str, Array],
+    mistake: str | None,
 ) -> Iterator[Catch]:
     """The claims that a program turns red. Of a mistake only the cases on which it differs count."""
     names = [entry_point(operation) for operation in pack.operations.values()]
@@ -99,7 +117,8 @@ def _graded(
         grader = Grader(pack, bench, graded, scenarios, {})
         items = plan(pack, offer, graded, [dtype], Selection()).items
         touched = {
-            case.id for case in {item.case.id: item.case for item in items}.values()
+            case.id
+            for case in {item.case.id: item.case for item in items}.values()
             if mistake is None or _touches(scenarios.of(case, variant), program, bench)
         }
         for verdict in grader.verdicts([item for item in items if item.case.id in touched]):
@@ -120,7 +139,9 @@ def _touches(scenario: Scenario | None, program: Program, bench: ProgramBench) -
     for ours, true in zip(patched, bench.expected(scenario), strict=True):
         for name, tensor in true.outputs.items():
             other = ours.outputs[name]
-            if other.array.shape != tensor.array.shape or not np.array_equal(other.array, tensor.array, equal_nan=True):
+            if other.array.shape != tensor.array.shape or not np.array_equal(
+                other.array, tensor.array, equal_nan=True
+            ):
                 return True
     return False
 
@@ -132,5 +153,3 @@ def mistakes_by_claim(report: Report) -> Mapping[str, list[str]]:
         for claim in dict.fromkeys(c.claim for c in found):
             table.setdefault(claim, []).append(name)
     return table
-
-

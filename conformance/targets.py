@@ -52,9 +52,12 @@ def resolve_target(words: Sequence[str]) -> Target:
         return Target(" ".join(words), folder / f"{first}.py", tuple(rest))
     near = suggestion(first, known)
     if path.exists() or path.suffix or "/" in first:
-        raise TargetMissing(f"{first} is no .py file" if path.exists() else f"{first} does not exist{_nearby(path)}")
+        raise TargetMissing(
+            f"{first} is no .py file" if path.exists() else f"{first} does not exist{_nearby(path)}"
+        )
     raise TargetUsageError(
-        f"'{first}' is neither a file nor a bundled adapter ({', '.join(known)})" + (f"; {near}" if near else "")
+        f"'{first}' is neither a file nor a bundled adapter ({', '.join(known)})"
+        + (f"; {near}" if near else "")
     )
 
 

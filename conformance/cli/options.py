@@ -16,7 +16,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 DTYPES = ["float64", "float32", "float16", "bfloat16"]
 
 
-class Seed(click.ParamType):
+class Seed(click.ParamType):  # type: ignore[type-arg]  # generic only in some versions
     """A number, or `fresh` for a new one each time."""
 
     name = "N|fresh"
@@ -37,16 +37,72 @@ class Seed(click.ParamType):
 def grading_options(function: F) -> F:
     """Adds the options of grading, in the order of the help."""
     options = [
-        click.option("--pack", type=click.Path(path_type=Path), default=None, help="A folder of claims; default: the bundled forward-pass."),
-        click.option("--select", multiple=True, metavar="EXPR", help="Grade only these claims: ids with globs, rung: level: question: dtype: variant:; comma is or, repeated is and, ! excludes."),
-        click.option("--require", multiple=True, metavar="EXPR", help="Claims that must be graded; unsupported counts as failed."),
-        click.option("--variant", "variants", multiple=True, metavar="NAME", help="Grade as this variant; default: what the file declares."),
-        click.option("--dtype", "dtypes", multiple=True, type=click.Choice(DTYPES), help="Grade in this dtype; default: what the file declares."),
-        click.option("--seed", type=Seed(), default=0, show_default=True, help="Of inputs and parameters; `fresh` draws a new one."),
-        click.option("--python", metavar="EXE", default=None, help="The interpreter that runs the target; it needs NumPy only."),
-        click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=10.0, show_default=True, help="Seconds for one call."),
-        click.option("--memory", type=click.IntRange(min=64), default=4096, show_default=True, help="Megabytes for the target's process."),
-        click.option("--waive", type=click.Path(path_type=Path, dir_okay=False), default=None, metavar="FILE", help="Accepted failures, each with a reason and an expiry."),
+        click.option(
+            "--pack",
+            type=click.Path(path_type=Path),
+            default=None,
+            help="A folder of claims; default: the bundled forward-pass.",
+        ),
+        click.option(
+            "--select",
+            multiple=True,
+            metavar="EXPR",
+            help="Grade only these claims: ids with globs, rung: level: question: dtype: variant:; comma is or, repeated is and, ! excludes.",
+        ),
+        click.option(
+            "--require",
+            multiple=True,
+            metavar="EXPR",
+            help="Claims that must be graded; unsupported counts as failed.",
+        ),
+        click.option(
+            "--variant",
+            "variants",
+            multiple=True,
+            metavar="NAME",
+            help="Grade as this variant; default: what the file declares.",
+        ),
+        click.option(
+            "--dtype",
+            "dtypes",
+            multiple=True,
+            type=click.Choice(DTYPES),
+            help="Grade in this dtype; default: what the file declares.",
+        ),
+        click.option(
+            "--seed",
+            type=Seed(),
+            default=0,
+            show_default=True,
+            help="Of inputs and parameters; `fresh` draws a new one.",
+        ),
+        click.option(
+            "--python",
+            metavar="EXE",
+            default=None,
+            help="The interpreter that runs the target; it needs NumPy only.",
+        ),
+        click.option(
+            "--timeout",
+            type=click.FloatRange(min=0, min_open=True),
+            default=10.0,
+            show_default=True,
+            help="Seconds for one call.",
+        ),
+        click.option(
+            "--memory",
+            type=click.IntRange(min=64),
+            default=4096,
+            show_default=True,
+            help="Megabytes for the target's process.",
+        ),
+        click.option(
+            "--waive",
+            type=click.Path(path_type=Path, dir_okay=False),
+            default=None,
+            metavar="FILE",
+            help="Accepted failures, each with a reason and an expiry.",
+        ),
     ]
     for option in reversed(options):
         function = option(function)
@@ -62,8 +118,16 @@ def open_pack(folder: Path | None) -> Pack:
 
 
 def make_options(
-    pack: Pack, select: tuple[str, ...], require: tuple[str, ...], variants: tuple[str, ...], dtypes: tuple[str, ...],
-    seed: int | None, python: str | None, timeout: float, memory: int, waive: Path | None,
+    pack: Pack,
+    select: tuple[str, ...],
+    require: tuple[str, ...],
+    variants: tuple[str, ...],
+    dtypes: tuple[str, ...],
+    seed: int | None,
+    python: str | None,
+    timeout: float,
+    memory: int,
+    waive: Path | None,
 ) -> Options:
     """The options of a run. Raises `SelectionError` and `PackError` (of the waivers' file)."""
     from conformance.plan.selection import parse_selection
@@ -74,7 +138,10 @@ def make_options(
     return Options(
         parse_selection(select, pack),
         tuple((text, parse_selection([text], pack, "--require")) for text in require),
-        variants, dtypes, seed, python,
+        variants,
+        dtypes,
+        seed,
+        python,
         Limits(timeout=timeout, memory_mb=memory),
         load_waivers(waive) if waive else (),
     )

@@ -15,12 +15,42 @@ from conformance.cli.options import grading_options, make_options, open_pack
 @click.command(epilog="Example: conformance run my_transformer.py --variant llama -o report")
 @click.argument("target", nargs=-1, required=True)
 @grading_options
-@click.option("-o", "--output", "folder", default="conformance-report", show_default=True, type=click.Path(path_type=Path), help="Where results.jsonl and report.html go.")
-@click.option("--lang", type=click.Choice(["en", "zh"]), default="en", show_default=True, help="Language of the summary.")
-@click.option("--format", "output_format", type=click.Choice(["text", "json", "markdown"]), default="text", show_default=True, help="What is printed.")
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    default="conformance-report",
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="Where results.jsonl and report.html go.",
+)
+@click.option(
+    "--lang",
+    type=click.Choice(["en", "zh"]),
+    default="en",
+    show_default=True,
+    help="Language of the summary.",
+)
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json", "markdown"]),
+    default="text",
+    show_default=True,
+    help="What is printed.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print the verdict only.")
 @click.pass_context
-def command(context: click.Context, target: Sequence[str], folder: Path, lang: str, output_format: str, quiet: bool, **given: Any) -> None:
+def command(
+    context: click.Context,
+    /,
+    target: Sequence[str],
+    folder: Path,
+    lang: str,
+    output_format: str,
+    quiet: bool,
+    **given: Any,
+) -> None:
     """Grade one implementation against the claims.
 
     TARGET is an adapter file (.py), or the name of a bundled adapter and its arguments.
@@ -31,7 +61,9 @@ def command(context: click.Context, target: Sequence[str], folder: Path, lang: s
         context.exit(_run(target, folder, lang, output_format, quiet, given))
 
 
-def _run(target: Sequence[str], folder: Path, lang: str, output_format: str, quiet: bool, given: dict[str, Any]) -> int:
+def _run(
+    target: Sequence[str], folder: Path, lang: str, output_format: str, quiet: bool, given: dict[str, Any]
+) -> int:
     from conformance.reports import formats, terminal
     from conformance.results.store import Writer, read_results
     from conformance.runner import Events, run

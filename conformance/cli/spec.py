@@ -9,8 +9,15 @@ import click
 from conformance.cli import Exit
 from conformance.cli.options import open_pack
 
-_pack = click.option("--pack", type=click.Path(path_type=Path), default=None, help="A folder of claims; default: the bundled forward-pass.")
-_lang = click.option("--lang", type=click.Choice(["en", "zh"]), default="en", show_default=True, help="Language of the texts.")
+_pack = click.option(
+    "--pack",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="A folder of claims; default: the bundled forward-pass.",
+)
+_lang = click.option(
+    "--lang", type=click.Choice(["en", "zh"]), default="en", show_default=True, help="Language of the texts."
+)
 
 
 @click.group(epilog="Example: conformance spec show q007.sums-to-one")
@@ -21,7 +28,9 @@ def command() -> None:
 @command.command("list", epilog="Example: conformance spec list --select rung:operation")
 @_pack
 @_lang
-@click.option("--select", multiple=True, metavar="EXPR", help="Only these claims; see `conformance run --help`.")
+@click.option(
+    "--select", multiple=True, metavar="EXPR", help="Only these claims; see `conformance run --help`."
+)
 @click.pass_context
 def list_claims(context: click.Context, pack: Path | None, lang: str, select: tuple[str, ...]) -> None:
     """One line a claim: id, level, rung, statements and title."""
@@ -34,7 +43,9 @@ def list_claims(context: click.Context, pack: Path | None, lang: str, select: tu
         for claim in opened.claims.values():
             if selection.includes(claim, None, "float32"):
                 title = claim.title.zh if lang == "zh" else claim.title.en
-                click.echo(f"{claim.id:44} {claim.level:6} {claim.rung:9} {' '.join(claim.statements):16} {title}")
+                click.echo(
+                    f"{claim.id:44} {claim.level:6} {claim.rung:9} {' '.join(claim.statements):16} {title}"
+                )
 
 
 @command.command(epilog="Example: conformance spec show q007.sums-to-one --lang zh")

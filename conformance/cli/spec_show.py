@@ -38,13 +38,14 @@ def describe(pack: Pack, identifier: str, lang: str) -> Iterator[str]:
         tensor = pack.program.tensors[identifier]
         yield f"{tensor.name} [{' '.join(tensor.axes)}]: {said(tensor.says)}"
         for function in tensor.functions:
-            equation = pack.program.functions[function].equation(tensor.name)
-            for key, expression in equation.alternatives.items() if equation else ():
+            stage = pack.program.functions[function].equation(tensor.name)
+            for key, expression in () if stage is None else stage.alternatives.items():
                 yield f"  {function}: {tensor.name}{f' ({key})' if key else ''} = {expression}"
     else:
         known = [*pack.claims, *pack.statements, *pack.cases, *pack.program.mistakes, *pack.program.tensors]
         raise PackError(
-            f"there is no claim, statement, case, mistake or tensor '{identifier}'", hint=suggestion(identifier, known)
+            f"there is no claim, statement, case, mistake or tensor '{identifier}'",
+            hint=suggestion(identifier, known),
         )
 
 
@@ -58,9 +59,9 @@ def _claim(pack: Pack, claim: Claim, said: Callable[[Text], str]) -> Iterator[st
         yield f"  {statement}: {said(pack.statements[statement].says)}"
     if claim.source:
         yield f"  source: {claim.source}"
-    equation = equation_of(pack, claim)
-    if equation:
-        yield f"  {equation}"
+    formula = equation_of(pack, claim)
+    if formula:
+        yield f"  {formula}"
     if claim.where:
         yield f"  where {claim.where}"
     if claim.when:

@@ -127,8 +127,11 @@ def locate(
 
 
 def _by_mistake(
-    records: Sequence[Record], matches: Sequence[Known | None], true: Sequence[Tensors],
-    patched: Sequence[Tensors], dtype: str,
+    records: Sequence[Record],
+    matches: Sequence[Known | None],
+    true: Sequence[Tensors],
+    patched: Sequence[Tensors],
+    dtype: str,
 ) -> Finding | None:
     wrong = Index.of(changed(true, patched), dtype)
     for i, record in enumerate(records):
@@ -147,19 +150,21 @@ def changed(true: Sequence[Tensors], patched: Sequence[Tensors]) -> list[Tensors
     for ours, theirs in zip(patched, true, strict=True):
         groups: list[dict[str, Named[Array]]] = []
         for made, right in ((ours.outputs, theirs.outputs), (ours.taps, theirs.taps)):
-            groups.append({name: t for name, t in made.items() if name not in right or _differs(t, right[name])})
+            groups.append(
+                {name: t for name, t in made.items() if name not in right or _differs(t, right[name])}
+            )
         result.append(Tensors(*groups))
     return result
 
 
 def _differs(one: Named[Array], other: Named[Array]) -> bool:
-    return one.array.shape != other.array.shape or not np.allclose(one.array, other.array, rtol=1e-9, atol=0, equal_nan=True)
+    return one.array.shape != other.array.shape or not np.allclose(
+        one.array, other.array, rtol=1e-9, atol=0, equal_nan=True
+    )
 
 
 def _last_right(records: Sequence[Record], matches: Sequence[Known | None]) -> tuple[str, Place | None]:
-    latest = max(
-        ((known.order, i) for i, known in enumerate(matches) if known is not None), default=None
-    )
+    latest = max(((known.order, i) for i, known in enumerate(matches) if known is not None), default=None)
     if latest is None:
         return "", None
     known = matches[latest[1]]
@@ -173,13 +178,18 @@ def _by_absence(
     """After the furthest right tensor, the first array that is none of the program's."""
     name, at = _last_right(records, matches)
     order = {tap: i for i, tap in enumerate(tap for step in true for tap in {**step.taps, **step.outputs})}
-    furthest = max((i for i, known in enumerate(matches) if known is not None and known.name == name), default=-1)
+    furthest = max(
+        (i for i, known in enumerate(matches) if known is not None and known.name == name), default=-1
+    )
     following = [tap for tap, i in order.items() if i > order.get(name, -1)]
     sizes = sizes_of(true)
     for i in range(furthest + 1, len(records)):
         record = records[i]
         if matches[i] is None and record.array.dtype.kind == "f" and record.array.size >= SMALLEST:
-            expected = next((tap for tap in following if sizes.get(tap) == record.array.size), following[0] if following else "")
+            expected = next(
+                (tap for tap in following if sizes.get(tap) == record.array.size),
+                following[0] if following else "",
+            )
             return Finding(name, at, expected, place_of(record), by_mistake=False)
     return Finding(name, at, following[0] if following else "", None, by_mistake=False)
 

@@ -47,14 +47,19 @@ class Suspect:
     def and_(self, other: Suspect, mistake: Mistake) -> Suspect:
         """This one and another single mistake on top of it."""
         return Suspect(
-            (*self.names, *other.names), (*self.forms, *other.forms),
+            (*self.names, *other.names),
+            (*self.forms, *other.forms),
             self.program.mistaken(mistake, dict(other.forms[0])),
         )
 
 
 def suspects(program: Program) -> list[Suspect]:
     """Every mistake in every form."""
-    return [Suspect.of(program, mistake, form) for mistake in program.mistakes.values() for form in mistake.forms()]
+    return [
+        Suspect.of(program, mistake, form)
+        for mistake in program.mistakes.values()
+        for form in mistake.forms()
+    ]
 
 
 @dataclass
@@ -90,7 +95,14 @@ class Fitter:
                         return True
         return False
 
-    def fit(self, scenario: Scenario, suspect: Suspect, seen: Observation, dtype: str, counts: Sequence[Mapping[str, Array | None]]) -> float:
+    def fit(
+        self,
+        scenario: Scenario,
+        suspect: Suspect,
+        seen: Observation,
+        dtype: str,
+        counts: Sequence[Mapping[str, Array | None]],
+    ) -> float:
         """The worst error of all outputs in tolerances; `NO_FIT` where it is another function.
 
         `counts` says for each call and output which elements are compared.
@@ -107,15 +119,25 @@ class Fitter:
                     return NO_FIT
                 if seen.last_only:
                     want = last_position(want)
-                    mask = None if mask is None else mask[:, -1:] if mask.ndim > 1 and mask.shape[1] > 1 else mask
+                    mask = (
+                        None
+                        if mask is None
+                        else mask[:, -1:]
+                        if mask.ndim > 1 and mask.shape[1] > 1
+                        else mask
+                    )
                 pairs.append((name, got, want, mask))
         if not pairs or any(not _coarsely(got, want, mask) for _, got, want, mask in pairs):
             return NO_FIT
         return self._closely(scenario, suspect, seen, pairs, dtype)
 
     def _closely(
-        self, scenario: Scenario, suspect: Suspect, seen: Observation,
-        pairs: Sequence[tuple[str, Named[Array], Named[Array], Array | None]], dtype: str,
+        self,
+        scenario: Scenario,
+        suspect: Suspect,
+        seen: Observation,
+        pairs: Sequence[tuple[str, Named[Array], Named[Array], Array | None]],
+        dtype: str,
     ) -> float:
         try:
             samples = scenario.read(Noise(dtype, default_generator(scenario.key)), suspect.program)
@@ -180,7 +202,9 @@ def stage_fit(bench: Bench, scenario: Scenario, suspect: Suspect, dtype: str, ta
     seen = bench.observe(scenario, dtype)
     made: list[dict[str, Named[Array]]] = [{} for _ in seen.steps]
     try:
-        scenario.read(Float64(), suspect.program, lambda i: in_place(seen.steps[i].taps, made[i], lambda a: a))
+        scenario.read(
+            Float64(), suspect.program, lambda i: in_place(seen.steps[i].taps, made[i], lambda a: a)
+        )
     except UNREADABLE:
         return NO_FIT
     true = bench.local(scenario, dtype)
@@ -191,7 +215,9 @@ def stage_fit(bench: Bench, scenario: Scenario, suspect: Suspect, dtype: str, ta
         got, want, right = step.taps[tap], made[i][tap], true[i][tap]
         if set(want.axes) != set(got.axes):
             return NO_FIT
-        allowed = bench.local_allowed(scenario, dtype, i, tap).transpose([right.axes.index(a) for a in want.axes])
+        allowed = bench.local_allowed(scenario, dtype, i, tap).transpose(
+            [right.axes.index(a) for a in want.axes]
+        )
         worst = max(worst, margin(got, want, allowed, None))
         changed |= margin(right, want, allowed, None) > 1
     return worst if changed else NO_FIT

@@ -106,7 +106,9 @@ class Namer:
         entry = self.pack.program.tensors.get(tensor)
         if entry is None:
             return True
-        patched = {function for name in suspect.names for function, _ in self.pack.program.mistakes[name].replace}
+        patched = {
+            function for name in suspect.names for function, _ in self.pack.program.mistakes[name].replace
+        }
         return bool(patched & self.near(frozenset(entry.functions)))
 
     def near(self, functions: frozenset[str]) -> frozenset[str]:
@@ -175,9 +177,15 @@ class Namer:
                 return [(fit, pair)]
         return []
 
-    def confirmed(self, question: Question, found: Sequence[tuple[float, Suspect]]) -> list[tuple[float, Suspect]]:
+    def confirmed(
+        self, question: Question, found: Sequence[tuple[float, Suspect]]
+    ) -> list[tuple[float, Suspect]]:
         """Those that fit every other answer of the same operation as well."""
-        others = [q for q in self.questions.get(place_of(question), {}).values() if q.scenario.key != question.scenario.key]
+        others = [
+            q
+            for q in self.questions.get(place_of(question), {}).values()
+            if q.scenario.key != question.scenario.key
+        ]
         others = sorted(others, key=lambda q: q.scenario.case.id)[:WITNESSES]
         kept = []
         for fit, suspect in found:

@@ -83,12 +83,22 @@ class Bench:
         parts = [output.tensors.get("logits") for output in outcome.outputs]
         shape = want.outputs["logits"].array.shape
         if any(part is None or part.shape != (shape[0], 1, *shape[2:]) for part in parts):
-            got = next(o.shapes["logits"] for o, p in zip(outcome.outputs, parts, strict=True) if p is None or p.shape[1] != 1)
+            got = next(
+                o.shapes["logits"]
+                for o, p in zip(outcome.outputs, parts, strict=True)
+                if p is None or p.shape[1] != 1
+            )
             return Observation(shapes={"logits": ((shape[0], 1, *shape[2:]), got)})
         joined = np.concatenate([part for part in parts if part is not None], axis=1)
         named = Named(want.outputs["logits"].axes, joined)
         return Observation(
-            (Tensors({"logits": named}, seen.steps[0].taps),), None, {}, seen.lower, seen.modified, False, seen.seconds
+            (Tensors({"logits": named}, seen.steps[0].taps),),
+            None,
+            {},
+            seen.lower,
+            seen.modified,
+            False,
+            seen.seconds,
         )
 
     def ask(self, call: Call, scenario: Scenario, dtype: str) -> Outcome:

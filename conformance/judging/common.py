@@ -45,7 +45,10 @@ class Question:
                 came = seen.lower[name]
                 return Judgement(
                     "fail",
-                    Text(f"`{name}` came as {came}, {self.dtype} was declared", f"`{name}` 的精度为 {came}，声明的是 {self.dtype}"),
+                    Text(
+                        f"`{name}` came as {came}, {self.dtype} was declared",
+                        f"`{name}` 的精度为 {came}，声明的是 {self.dtype}",
+                    ),
                 )
             if any(name not in step.outputs for step in seen.steps):
                 return Judgement("unsupported", texts.unseen(name))

@@ -30,7 +30,9 @@ class Comparison:
         return self.margin is not None and self.margin <= 1
 
 
-def compare(tensor: str, got: Named[Array], expected: Array, tolerance: Array, counts: Array | None = None) -> Comparison:
+def compare(
+    tensor: str, got: Named[Array], expected: Array, tolerance: Array, counts: Array | None = None
+) -> Comparison:
     """Compare `got` with `expected` of the same shape where `counts` (all, by default).
 
     Elements whose tolerance is infinite are left out: there the dtype itself overflows.
@@ -53,7 +55,11 @@ def compare(tensor: str, got: Named[Array], expected: Array, tolerance: Array, c
     place = np.unravel_index(worst, values.shape)
     index = {axis: int(i) for axis, i in zip(got.axes, place, strict=True)}
     evidence = Evidence(
-        tensor, index, float(values[place]), float(expected[place]), float(allowed[place]),
+        tensor,
+        index,
+        float(values[place]),
+        float(expected[place]),
+        float(allowed[place]),
         arrays(got.axes, place, values, expected),
     )
     return Comparison(float(margin[place]), evidence)

@@ -29,7 +29,8 @@ def judge(question: Question) -> Judgement:
     declared = question.bench.offer.fully_masked
     if declared == AVOIDS:
         return Judgement(
-            "unsupported", Text("this target declares that it avoids such queries", "该实现声明自己避免这样的查询")
+            "unsupported",
+            Text("this target declares that it avoids such queries", "该实现声明自己避免这样的查询"),
         )
     seen = question.observation()
     if seen.failed is not None:
@@ -40,22 +41,32 @@ def judge(question: Question) -> Judgement:
     if unusable is not None:
         return unusable
     if declared == RAISES:
-        return Judgement("fail", Text("it declares to raise here, and returned a tensor", "它声明此处会抛出异常，却返回了张量"))
+        return Judgement(
+            "fail",
+            Text("it declares to raise here, and returned a tensor", "它声明此处会抛出异常，却返回了张量"),
+        )
     where = parse(body.where, question.claim.at)
     got = seen.steps[0].outputs[body.tensor]
     counts = question.counted(0, got, where)
     chosen = got.array[np.broadcast_to(True if counts is None else counts, got.array.shape)]
     if not np.isfinite(chosen).all():
         return Judgement(
-            "fail", Text("NaN or infinity where no key is visible", "没有可见键的行出现 NaN 或无穷"), float("inf")
+            "fail",
+            Text("NaN or infinity where no key is visible", "没有可见键的行出现 NaN 或无穷"),
+            float("inf"),
         )
-    found = {name: min((_follows(question, got, form) for form in forms), key=lambda c: c.margin or 0.0) for name, forms in body.values.items()}
+    found = {
+        name: min((_follows(question, got, form) for form in forms), key=lambda c: c.margin or 0.0)
+        for name, forms in body.values.items()
+    }
     if declared in found:
         return judged([found[declared]])
     name = next((name for name, comparison in found.items() if comparison.agrees), None)
     if name is None:
         return Judgement("pass", Text("finite, by a convention of its own", "结果有限，属于自有约定"), 0.0)
-    return Judgement("pass", Text(f'finite; the convention seen is "{name}"', f'结果有限；所见约定为 "{name}"'), 0.0)
+    return Judgement(
+        "pass", Text(f'finite; the convention seen is "{name}"', f'结果有限；所见约定为 "{name}"'), 0.0
+    )
 
 
 def _raised(failed: Judgement, declared: str | None) -> Judgement:
@@ -68,7 +79,11 @@ def _follows(question: Question, got: Named[Array], form: str) -> Comparison:
     body: ConventionDocument = question.claim.body
     scenario = question.scenario
     expected = question.bench.expected(scenario)[0]
-    names = {**scenario.given, **{n.rpartition(".")[2]: t for n, t in expected.taps.items()}, **expected.outputs}
+    names = {
+        **scenario.given,
+        **{n.rpartition(".")[2]: t for n, t in expected.taps.items()},
+        **expected.outputs,
+    }
     value = scenario.evaluate(form, names)
     order = [axis for axis in got.axes if axis in value.axes]
     array = value.array.transpose([value.axes.index(axis) for axis in order])
@@ -78,5 +93,3 @@ def _follows(question: Question, got: Named[Array], form: str) -> Comparison:
     allowed = question.bench.allowed(scenario, question.dtype, 0, body.tensor)
     counts = question.counted(0, got, parse(body.where, question.claim.at))
     return compare(body.tensor, got, array, np.full_like(allowed, float(np.max(allowed))), counts)
-
-

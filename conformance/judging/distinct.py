@@ -42,6 +42,8 @@ def judge(question: Question) -> Judgement:
     if not told_apart:
         return Judgement("unsupported", texts.nothing_to_compare())
     if nearest > 1:
-        return Judgement("pass", Text(f"`{body.tensor}` is another", f"`{body.tensor}` 与之不同"), 1 / nearest)
+        return Judgement(
+            "pass", Text(f"`{body.tensor}` is another", f"`{body.tensor}` 与之不同"), 1 / nearest
+        )
     says = pack.program.mistakes[body.mistake].says
     return Judgement("fail", says, float("inf"), diagnosis=(Diagnosis(body.mistake, nearest, says),))

@@ -13,7 +13,7 @@ import numpy as np
 
 from conformance.judging import texts
 from conformance.judging.common import Question, judged, last_position, prefixes, spread_over
-from conformance.judging.compare import Comparison, compare
+from conformance.judging.compare import Comparison, at, compare, number
 from conformance.judging.observe import Observation
 from conformance.language.arithmetic import Array, Float64
 from conformance.language.errors import PackError
@@ -47,7 +47,9 @@ def judge(question: Question) -> Judgement:
     else:
         after = other.bench.observe(other.scenario, question.dtype, 1 if body.twice else 0)
     for seen, asked in ((before, question), (after, other)):
-        unusable = asked.unusable(seen, *(n for n in reads(question.claim) if n in asked.scenario.operation.outputs))
+        unusable = asked.unusable(
+            seen, *(n for n in reads(question.claim) if n in asked.scenario.operation.outputs)
+        )
         if unusable is not None:
             return unusable
     found: list[Judgement] = []
@@ -75,13 +77,17 @@ def changed(scenario: Scenario, body: ExperimentDocument) -> Scenario:
         group = given if pattern in given else parameters
         names = [name for name in group if fnmatchcase(name, pattern)]
         if not names:
-            raise PackError(f"the experiment changes '{pattern}', which '{scenario.case.id}' has not", scenario.case.at)
+            raise PackError(
+                f"the experiment changes '{pattern}', which '{scenario.case.id}' has not", scenario.case.at
+            )
         for name in names:
             group[name] = _change(scenario, name, group[name], change, parameter=group is parameters)
     return scenario.changed(given=given, parameters=parameters)
 
 
-def _change(scenario: Scenario, name: str, old: Named[Array], change: ChangeDocument, *, parameter: bool) -> Named[Array]:
+def _change(
+    scenario: Scenario, name: str, old: Named[Array], change: ChangeDocument, *, parameter: bool
+) -> Named[Array]:
     if change.rows is not None:
         return Named(old.axes, np.take(old.array, change.rows, axis=old.axes.index("batch")))
     if change.add is not None:
@@ -110,8 +116,10 @@ def _change(scenario: Scenario, name: str, old: Named[Array], change: ChangeDocu
 
 @dataclass(frozen=True)
 class _Change:
-    """A tensor before and after, the program's own change of it (`exact`), the tolerance of the
-    difference, and where it counts (None: everywhere).
+    """A tensor before and after.
+
+    `exact` is the program's own change of it, `allowed` the tolerance of the difference, `counts`
+    where it is compared (None: everywhere).
     """
 
     name: str
@@ -209,8 +217,8 @@ def _same(pair: _Pair) -> Judgement:
     found = judged(comparisons)
     if found.verdict != "fail" or found.evidence is None:
         return found
-    place = texts.at(found.evidence.index)
-    got, expected = texts.number(found.evidence.got), texts.number(found.evidence.expected)
+    place = at(found.evidence.index)
+    got, expected = number(found.evidence.got), number(found.evidence.expected)
     return replace(
         found,
         summary=Text(
@@ -250,7 +258,9 @@ def _moves(pair: _Pair) -> Judgement:
     if weakest == np.inf:
         return Judgement("unsupported", texts.nothing_to_compare())
     if weakest > 1:
-        return Judgement("pass", Text(f"`{pair.name}` moves as it must", f"`{pair.name}` 按要求发生了变化"), 1 / weakest)
+        return Judgement(
+            "pass", Text(f"`{pair.name}` moves as it must", f"`{pair.name}` 按要求发生了变化"), 1 / weakest
+        )
     return Judgement(
         "fail",
         Text(f"`{pair.name}` must move here and does not", f"`{pair.name}` 此处必须变化，却没有变化"),

@@ -37,7 +37,9 @@ def judge(question: Question) -> Judgement:
     seen = question.observation()
     outputs = question.bench.expected(question.scenario)[0].outputs
     used = reads(question.claim)
-    unusable = question.unusable(seen, *(name for name in outputs if name in used and name == question.scenario.main_output))
+    unusable = question.unusable(
+        seen, *(name for name in outputs if name in used and name == question.scenario.main_output)
+    )
     if unusable is not None:
         return unusable
     comparisons: list[Comparison] = []
@@ -72,14 +74,19 @@ def tensors_of(question: Question, used: frozenset[str], prefix: str, step: int)
     expected = question.bench.expected(question.scenario)[step]
     tensors = question.scenario.pack.program.tensors
     return [
-        name for name in sorted(used)
+        name
+        for name in sorted(used)
         if name in expected.outputs or (prefix + name in expected.taps and tensors[name].offered)
     ]
 
 
 def find(step: Tensors, prefix: str, name: str) -> Named[Array] | None:
     """A tensor of the target: an output by its name, or a tap under a prefix."""
-    return step.outputs.get(name) if not prefix and name in step.outputs else step.taps.get(prefix + name, step.outputs.get(name))
+    return (
+        step.outputs.get(name)
+        if not prefix and name in step.outputs
+        else step.taps.get(prefix + name, step.outputs.get(name))
+    )
 
 
 @dataclass(frozen=True)
@@ -163,8 +170,12 @@ class _Place:
             tap = self.prefix + name
             return step.taps[tap] if tap in step.taps and name not in step.outputs else step.outputs[name]
 
-        exact = scenario.evaluate(difference, {**self.others(), **{n: named(exact_step, n) for n in self.own}})
+        exact = scenario.evaluate(
+            difference, {**self.others(), **{n: named(exact_step, n) for n in self.own}}
+        )
         lifted = {n: Named(t.axes, noise.lift(t.array)) for n, t in self.others().items()}
-        noisy = scenario.evaluate(difference, {**lifted, **{n: named(noisy_step, n) for n in self.own}}, noise)
+        noisy = scenario.evaluate(
+            difference, {**lifted, **{n: named(noisy_step, n) for n in self.own}}, noise
+        )
         centre = Operations(Float64()).ordered(exact, axes)
         return spread(in_order(noisy, axes), centre.array)

@@ -115,7 +115,9 @@ def laid_out(tensor: Named[Array], axes: tuple[str, ...]) -> Array:
     return array.reshape([next(sizes) if axis in present else 1 for axis in axes])
 
 
-def call_of(scenario: Scenario, *, tap: bool, expect: list[dict[str, tuple[int, ...]]], repetition: int = 0) -> Call:
+def call_of(
+    scenario: Scenario, *, tap: bool, expect: list[dict[str, tuple[int, ...]]], repetition: int = 0
+) -> Call:
     """What the session is asked to do."""
     operation = scenario.operation
     if operation.model:
@@ -129,7 +131,8 @@ def call_of(scenario: Scenario, *, tap: bool, expect: list[dict[str, tuple[int, 
     configured = next((a.name for a in operation.arguments.values() if a.everything == "config"), None)
     settings = values.pop(configured) if configured else None
     passed = {
-        name: value for name, value in values.items()
+        name: value
+        for name, value in values.items()
         if value is not None or not operation.arguments[name].optional
     }
     optional = frozenset(name for name in passed if operation.arguments[name].optional)
@@ -144,8 +147,9 @@ def _inputs(scenario: Scenario, given: Mapping[str, Named[Array]]) -> dict[str, 
 
 
 def prefix_call(scenario: Scenario, expect: dict[str, tuple[int, ...]]) -> ModelCall:
-    """The same prompt as every prefix of it, each a sequence of its own, for models that return
-    the last position's logits only.
+    """The same prompt as every prefix of it, each a sequence of its own.
+
+    So a model that returns the last position's logits only is graded at every position.
     """
     from conformance.plan.scenario import cut
 
@@ -158,7 +162,9 @@ def prefix_call(scenario: Scenario, expect: dict[str, tuple[int, ...]]) -> Model
     return ModelCall(config(scenario), parameters, tuple(steps))
 
 
-def interleaved_call(scenario: Scenario, other: Scenario, expect: list[dict[str, tuple[int, ...]]]) -> ModelCall:
+def interleaved_call(
+    scenario: Scenario, other: Scenario, expect: list[dict[str, tuple[int, ...]]]
+) -> ModelCall:
     """Two prompts on one model, call by call in turns, each with a cache of its own."""
     steps = []
     for mine, theirs, expected in zip(scenario.steps(), other.steps(), expect, strict=True):
@@ -180,10 +186,13 @@ def failure(outcome: Outcome, signature: str) -> Judgement | None:
             place = Place(file, line, text.strip()) if file else None
             where = f" ({file}, line {line})" if file and line else ""
             said = f"it raised {kind}: {message}{where}"
-            return Judgement("error", Text(said, f"抛出异常 {kind}：{message}{where}"), place=place, seconds=seconds)
+            return Judgement(
+                "error", Text(said, f"抛出异常 {kind}：{message}{where}"), place=place, seconds=seconds
+            )
         case Unusable(expected=expected, got=got):
             return Judgement(
-                "error", Text(f"it returned {got}, expected {expected}", f"返回了 {got}，应为 {expected}"),
+                "error",
+                Text(f"it returned {got}, expected {expected}", f"返回了 {got}，应为 {expected}"),
                 seconds=seconds,
             )
         case Crashed(how=how):
@@ -192,7 +201,8 @@ def failure(outcome: Outcome, signature: str) -> Judgement | None:
             more = f"; {note}" if note else ""
             return Judgement(
                 "timeout",
-                Text(f"no answer within {after:g} s{more}", f"{after:g} 秒内没有回答{more}"), seconds=seconds,
+                Text(f"no answer within {after:g} s{more}", f"{after:g} 秒内没有回答{more}"),
+                seconds=seconds,
             )
     raise TypeError(f"{type(outcome).__name__} is no outcome; signature {signature}")
 
@@ -224,13 +234,14 @@ def observation(scenario: Scenario, outcome: Outcome, expected: list[Tensors], d
             outputs[name] = Named(tensor.axes, output.tensors[name])
         steps.append(Tensors(outputs, _taps(scenario, output, want, shapes)))
         modified += [name for name in output.modified if name not in modified]
-    return Observation(
-        tuple(steps), None, shapes, lower, tuple(modified), last_only, outcome.seconds
-    )
+    return Observation(tuple(steps), None, shapes, lower, tuple(modified), last_only, outcome.seconds)
 
 
 def _taps(
-    scenario: Scenario, output: Output, want: Tensors, shapes: dict[str, tuple[tuple[int, ...], tuple[int, ...]]]
+    scenario: Scenario,
+    output: Output,
+    want: Tensors,
+    shapes: dict[str, tuple[tuple[int, ...], tuple[int, ...]]],
 ) -> dict[str, Named[Array]]:
     """Tapped tensors under the contract's names; those of a wrong shape go into `shapes`."""
     tensors = scenario.pack.program.tensors
@@ -247,8 +258,8 @@ def _taps(
     return taps
 
 
-def wrong_shape(name: str, axes: tuple[str, ...], sizes: tuple[tuple[int, ...], tuple[int, ...]]) -> Judgement:
+def wrong_shape(
+    name: str, axes: tuple[str, ...], sizes: tuple[tuple[int, ...], tuple[int, ...]]
+) -> Judgement:
     """The verdict on an output of a wrong shape."""
     return Judgement("fail", texts.shape(name, axes, *sizes))
-
-

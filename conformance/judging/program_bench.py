@@ -20,7 +20,17 @@ from conformance.language.program import Program, Text
 from conformance.language.tensors import Named
 from conformance.plan.scenario import Scenario, Tensors
 from conformance.results.records import Judgement
-from conformance.session import Call, NotOffered, Offer, OperationCall, Outcome, Output, Raised, Returned, Signature
+from conformance.session import (
+    Call,
+    NotOffered,
+    Offer,
+    OperationCall,
+    Outcome,
+    Output,
+    Raised,
+    Returned,
+    Signature,
+)
 
 BEHAVIOURS = ("modifies-inputs", "answers-differ", "accepts-anything", "miscounts", "shares-caches")
 """Ways to be wrong that no equation can express; each is a target that misbehaves in one of them."""
@@ -30,9 +40,18 @@ def offer_of(names: list[str]) -> Offer:
     """An offer of everything, as a bundled program makes it."""
     any_call = Signature((), (), True, None, None)
     return Offer(
-        framework="numpy", dtypes=("float32",), dtype_declared=True, variants=(), fully_masked="zero",
-        functions={name: any_call for name in (*names, PARAMETER_SHAPES)}, not_callable={}, others=(),
-        parameter_shapes=True, versions={}, printed="", seconds=0.0,
+        framework="numpy",
+        dtypes=("float32",),
+        dtype_declared=True,
+        variants=(),
+        fully_masked="zero",
+        functions=dict.fromkeys((*names, PARAMETER_SHAPES), any_call),
+        not_callable={},
+        others=(),
+        parameter_shapes=True,
+        versions={},
+        printed="",
+        seconds=0.0,
     )
 
 
@@ -109,7 +128,13 @@ class ProgramBench(Bench):
         if self.behaviour == "modifies-inputs":
             found = replace(found, modified=(next(iter(scenario.given)),))
         if self.behaviour == "answers-differ" and repetition:
-            found = replace(found, steps=tuple(Tensors({n: Named(t.axes, t.array * 1.5 + 1) for n, t in s.outputs.items()}, s.taps) for s in found.steps))
+            found = replace(
+                found,
+                steps=tuple(
+                    Tensors({n: Named(t.axes, t.array * 1.5 + 1) for n, t in s.outputs.items()}, s.taps)
+                    for s in found.steps
+                ),
+            )
         return found
 
     @staticmethod

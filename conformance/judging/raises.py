@@ -25,10 +25,14 @@ def reads(claim: Claim) -> frozenset[str]:
 def judge(question: Question) -> Judgement:
     """Call with the argument spoilt; any exception of the target's own is an answer."""
     body: RaisesDocument = question.claim.body
-    shapes = [{n: t.array.shape for n, t in s.outputs.items()} for s in question.bench.expected(question.scenario)]
+    shapes = [
+        {n: t.array.shape for n, t in s.outputs.items()} for s in question.bench.expected(question.scenario)
+    ]
     call = call_of(question.scenario, tap=False, expect=shapes)
     if not isinstance(call, OperationCall) or not isinstance(call.arguments.get(body.argument), np.ndarray):
-        raise PackError(f"'{body.argument}' is no tensor argument of {question.claim.operation}", question.claim.at)
+        raise PackError(
+            f"'{body.argument}' is no tensor argument of {question.claim.operation}", question.claim.at
+        )
     if body.make != "transposed":
         raise PackError(f"an argument can be made 'transposed', not '{body.make}'", question.claim.at)
     spoilt = np.ascontiguousarray(np.swapaxes(np.asarray(call.arguments[body.argument]), -1, -2))

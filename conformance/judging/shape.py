@@ -24,7 +24,9 @@ def judge(question: Question) -> Judgement:
     for name in question.claim.body:
         if name in expected[0].outputs:
             if name in seen.shapes:
-                return Judgement("fail", texts.shape(name, expected[0].outputs[name].axes, *seen.shapes[name]))
+                return Judgement(
+                    "fail", texts.shape(name, expected[0].outputs[name].axes, *seen.shapes[name])
+                )
             visible += all(name in step.outputs for step in seen.steps)
             if seen.last_only or all(name in step.outputs for step in seen.steps):
                 continue

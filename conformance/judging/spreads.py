@@ -40,6 +40,7 @@ class Spreads:
     samples_kept: OrderedDict[tuple[str, str], list[Tensors]] = field(default_factory=OrderedDict)
     measured: dict[tuple[str, str], list[dict[str, Array]]] = field(default_factory=dict)
     stages: dict[tuple[str, str], list[dict[str, Array]]] = field(default_factory=dict)
+    near: dict[tuple[str, str], bool] = field(default_factory=dict)
 
     def samples(self, scenario: Scenario, dtype: str) -> list[Tensors]:
         """The stochastic reading, call by call: arrays with their samples along a first axis."""
@@ -77,13 +78,15 @@ class Spreads:
 
         Axes are those of `made`.
         """
-        near = self._near(scenario, own)
+        memo = (scenario.key, dtype)
+        if memo not in self.near:
+            self.near[memo] = self._near(scenario, own)
+        near = self.near[memo]
         # Which stages are seen decides what noise reaches this one.
         seen = hashlib.sha256(",".join(sorted(own[step])).encode()).hexdigest()[:12]
         key = f"{scenario.key[:24]}/{dtype}/{step}/{seen}/{name}"
         if near and key in self.store:
             return self.store[key]
-        memo = (scenario.key, dtype)
         if memo not in self.stages:
             self.stages[memo] = _stage_spreads(scenario, dtype, own, made)
         if near:
@@ -96,7 +99,9 @@ class Spreads:
             for name, tensor in step.items():
                 want = expected.taps[name].array
                 with np.errstate(all="ignore"):
-                    error = np.where(np.isfinite(want), tensor.array - np.where(np.isfinite(want), want, 0), 0.0)
+                    error = np.where(
+                        np.isfinite(want), tensor.array - np.where(np.isfinite(want), want, 0), 0.0
+                    )
                     size = np.where(np.isfinite(want), want, 0.0)
                 if not np.sqrt(np.mean(error * error)) <= NEAR * np.sqrt(np.mean(size * size)):
                     return False

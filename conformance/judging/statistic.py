@@ -48,7 +48,9 @@ def judge(question: Question) -> Judgement:
         if any(tensor is None for _, tensor in pairs):
             return Judgement("unsupported", texts.unseen(body.tensor))
         own.append(float(np.mean([mean(asked, t) for _, t in pairs if t is not None])))
-        exact.append(float(np.mean([mean(asked, t) for t in (find(want, step) for step, _ in pairs) if t is not None])))
+        exact.append(
+            float(np.mean([mean(asked, t) for t in (find(want, step) for step, _ in pairs) if t is not None]))
+        )
     got, true, wanted = float(np.mean(own)), float(np.mean(exact)), float(body.equals)
     error = float(np.std(exact, ddof=1) / np.sqrt(len(exact))) if len(exact) > 1 else abs(true - wanted)
     allowed = abs(true - wanted) + BOUND * error
@@ -75,7 +77,12 @@ def reseeded(scenario: Scenario, i: int) -> Scenario:
     if i == 0:
         return scenario
     return instantiate(
-        scenario.pack, scenario.operation, scenario.case, scenario.variant, scenario.choices, scenario.seed + 7919 * i
+        scenario.pack,
+        scenario.operation,
+        scenario.case,
+        scenario.variant,
+        scenario.choices,
+        scenario.seed + 7919 * i,
     )
 
 

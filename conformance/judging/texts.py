@@ -11,7 +11,9 @@ def agrees(margin: float | None) -> Text:
     """Within tolerance."""
     if margin is None:
         return Text("holds", "成立")
-    return Text(f"holds (worst error {margin:.2g} of the tolerance)", f"成立（最大误差为容差的 {margin:.2g} 倍）")
+    return Text(
+        f"holds (worst error {margin:.2g} of the tolerance)", f"成立（最大误差为容差的 {margin:.2g} 倍）"
+    )
 
 
 def differs(evidence: Evidence, margin: float) -> Text:

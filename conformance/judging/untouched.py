@@ -22,6 +22,8 @@ def judge(question: Question) -> Judgement:
     if seen.modified:
         names = ", ".join(f"`{name}`" for name in seen.modified[:5])
         return Judgement(
-            "fail", Text(f"the call changed its input {names} in place", f"调用就地修改了输入 {names}"), float("inf")
+            "fail",
+            Text(f"the call changed its input {names} in place", f"调用就地修改了输入 {names}"),
+            float("inf"),
         )
     return Judgement("pass", Text("every input is as it was", "所有输入保持不变"), 0.0)

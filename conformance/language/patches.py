@@ -16,7 +16,6 @@ from conformance.language.checked import CheckedScope
 from conformance.language.declarations import UNKNOWN
 from conformance.language.entries import Root
 from conformance.language.errors import PackError
-from conformance.language.expression import parse
 from conformance.language.names import Value
 from conformance.language.naming import calls_of
 from conformance.language.parameters import VariantParameters, calls_in
@@ -48,6 +47,7 @@ class Contexts:
         calls = calls_of(checker.program)
         self.reachable = {name: reachable(checker.program, name, calls) for name in calls}
         self.of: dict[str, list[Context]] = {}
+        self.faulty = {c.function.name for c in checker.calls.values() if any(t.errors for t in c.traces)}
         self.parameters: dict[Variant, VariantParameters] = {}
         first: dict[tuple[str, bool], str] = {}
         for call in checker.calls.values():
@@ -84,12 +84,10 @@ def _contexts(call: Call) -> list[Context]:
 class PatchedChecker(Checker):
     """Reads a patched program, and what no patch touches as the true program has been read."""
 
-    def __init__(
-        self, true: Checker, program: Program, affected: frozenset[str], numbers: Mapping[str, float]
-    ) -> None:
+    def __init__(self, true: Checker, program: Program, affected: frozenset[str]) -> None:
         """`affected` are the functions that may give something else than they do in `true`."""
         every = tuple(program.axes.by_name)
-        super().__init__(program, numbers, dict.fromkeys(affected, every))
+        super().__init__(program, true.numbers, dict.fromkeys(affected, every))
         self.true, self.affected, self.lenient = true, affected, True
         self.outcomes, self.tensors = true.outcomes, true.tensors
         self.configured = {axis.symbol for axis in program.axes.by_name.values() if axis.config}
@@ -121,51 +119,58 @@ class PatchedChecker(Checker):
 
 
 def faults_of_patch(contexts: Contexts, mistake: Mistake) -> list[PackError]:
-    """The faults of a mistake whose names are sound: at its own places first, one a place."""
-    return _Patch(contexts, mistake).faults()
+    """The faults of a mistake whose names are sound, in any of its forms."""
+    found: list[PackError] = []
+    changes = False
+    for form in mistake.forms():
+        try:
+            patch = _Patch(contexts, mistake, form)
+        except PackError as error:
+            shown = ", ".join(f"{name} as {value}" for name, value in form.items())
+            return [PackError(f"the mistake '{mistake.id}', with {shown}: {error.message}", error.at)]
+        found.extend(patch.faults())
+        changes = changes or patch.changes
+    reached = any(contexts.of.get(name) for name, _ in mistake.replace)
+    faulty = any(name in contexts.faulty for name, _ in mistake.replace)
+    if reached and not (changes or found or faulty):
+        found.append(PackError("it changes nothing in any variant", mistake.at))
+    return _attributed(mistake, found)
+
+
+def _attributed(mistake: Mistake, found: Sequence[PackError]) -> list[PackError]:
+    """The errors at places of a patch; if there are none, what it breaks elsewhere."""
+    places = {e.at for equation in mistake.replace.values() for e in equation.alternatives.values()}
+    places |= {equation.at for equation in mistake.replace.values()} | {mistake.at}
+    name = f"the mistake '{mistake.id}'"
+    own = {error.at: error for error in reversed(found) if error.at in places}
+    if own or not found:
+        return [PackError(f"{name}: {e.message}", e.at, e.hint) for e in own.values()]
+    first = found[0]
+    return [PackError(f"{name} breaks what stands at {first.at}: {first.message}", mistake.at, first.hint)]
 
 
 class _Patch:
-    def __init__(self, contexts: Contexts, mistake: Mistake) -> None:
+    """One form of a mistake under check."""
+
+    def __init__(self, contexts: Contexts, mistake: Mistake, form: Mapping[str, str]) -> None:
         true = contexts.checker
         self.contexts, self.mistake = contexts, mistake
-        self.program = true.program.patched(mistake.id)
+        self.program = true.program.mistaken(mistake, form)
         self.functions = sorted({name for name, _ in mistake.replace})
-        self.found: list[PackError] = [error for name in mistake.free for error in _unreadable(mistake, name)]
+        self.found: list[PackError] = []
         self.changes = False
         self.wider: dict[Variant, None] = {}
-        # Diagnosis tries several numbers for each of these; here any number will do.
-        numbers = {**true.numbers, **dict.fromkeys(mistake.free, 0.5)}
-        self.checker = PatchedChecker(true, self.program, contexts.affected(self.functions), numbers)
+        self.checker = PatchedChecker(true, self.program, contexts.affected(self.functions))
 
     def faults(self) -> list[PackError]:
-        """All of them, each said of the mistake."""
-        reached = False
+        """All errors that are met, wherever they are."""
         for name in self.functions:
             for context in self.contexts.of.get(name, ()):
-                reached = True
                 self.read(context)
         for root in self.contexts.roots:
             if root.function in self.checker.affected:
                 self.found.extend(root.read(self.checker, [v for v in self.wider if v in root.variants]))
-        if reached and not self.changes and not self.found:
-            self.found.append(PackError("it changes nothing in any variant", self.mistake.at))
-        return self.attributed()
-
-    def attributed(self) -> list[PackError]:
-        """The errors at places of the patch; if there are none, what it breaks elsewhere."""
-        places = {e.at for equation in self.mistake.replace.values() for e in equation.alternatives.values()}
-        places |= {equation.at for equation in self.mistake.replace.values()} | {self.mistake.at}
-        name = f"the mistake '{self.mistake.id}'"
-        own = {error.at: error for error in reversed(self.found) if error.at in places}
-        if own or not self.found:
-            return [PackError(f"{name}: {e.message}", e.at, e.hint) for e in own.values()]
-        first = self.found[0]
-        return [
-            PackError(
-                f"{name} breaks what stands at {first.at}: {first.message}", self.mistake.at, first.hint
-            )
-        ]
+        return self.found
 
     def read(self, context: Context) -> None:
         """Read the patched equations of a call, once for each kind of variant."""
@@ -291,13 +296,3 @@ def _differs(old: Equation | None, new: Equation, variant: Variant) -> bool:
     if old and old.at_least_float32 != new.at_least_float32:
         return True
     return before.tree is not after.tree and not _same_tree(before.tree, after.tree)
-
-
-def _unreadable(mistake: Mistake, name: str) -> list[PackError]:
-    errors = []
-    for value in mistake.free[name]:
-        try:
-            parse(value, mistake.at)
-        except PackError as error:
-            errors.append(PackError(f"a value of '{name}': {error.message}", error.at, error.hint))
-    return errors

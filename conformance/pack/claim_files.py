@@ -55,7 +55,9 @@ def choices_of(
         allowed = fields[name].values
         if allowed and key_of(value) not in {key_of(v) for v in allowed}:
             named = ", ".join(key_of(v) for v in allowed)
-            raise PackError(f"{name}: {value!r} is not one of {named}", at, suggestion(str(value), map(key_of, allowed)))
+            raise PackError(
+                f"{name}: {value!r} is not one of {named}", at, suggestion(str(value), map(key_of, allowed))
+            )
         if not allowed and (isinstance(value, bool | str) or not value > 0):
             raise PackError(f"{name}: {value!r} is not a positive number", at)
         result[name] = next((v for v in allowed if key_of(v) == key_of(value)), value)
@@ -85,7 +87,13 @@ def operations(source: Source, program: Program, fields: Mapping[str, ChoiceFiel
             raise PackError(f"'{document.rung}' is no rung", at, suggestion(document.rung, RUNGS))
         function = program.function(document.function, at)
         arguments = {
-            key: _argument(key, value, key in document.optional, program.axes, source.at("operations", name, "arguments", key))
+            key: _argument(
+                key,
+                value,
+                key in document.optional,
+                program.axes,
+                source.at("operations", name, "arguments", key),
+            )
             for key, value in document.arguments.items()
         }
         inputs = set(function.given)
@@ -93,18 +101,29 @@ def operations(source: Source, program: Program, fields: Mapping[str, ChoiceFiel
             inputs |= set(program.function(document.with_context, at).given)
         for argument in arguments.values():
             if argument.given and argument.given not in inputs:
-                raise PackError(f"{function.name} has no input '{argument.given}'", at, suggestion(argument.given, inputs))
+                raise PackError(
+                    f"{function.name} has no input '{argument.given}'", at, suggestion(argument.given, inputs)
+                )
         for choice in (*document.choices, *document.either):
             if choice not in fields:
                 raise PackError(f"unknown choice '{choice}'", at, suggestion(choice, fields))
         found[name] = Operation(
-            name, document.rung, document.function, arguments,
+            name,
+            document.rung,
+            document.function,
+            arguments,
             {key: program.axes.parse(axes, at) for key, axes in document.outputs.items()},
-            tuple(document.optional_outputs), text(document.says), document.signature, document.with_context,
-            dict(document.choices), {key: _either(value) for key, value in document.either.items()},
-            document.needs_variant, document.model,
+            tuple(document.optional_outputs),
+            text(document.says),
+            document.signature,
+            document.with_context,
+            dict(document.choices),
+            {key: _either(value) for key, value in document.either.items()},
+            document.needs_variant,
+            document.model,
             {axis: parse(expression, at) for axis, expression in document.real.items()},
-            parse(document.undefined, at) if document.undefined else None, at,
+            parse(document.undefined, at) if document.undefined else None,
+            at,
         )
     return found
 
@@ -114,7 +133,9 @@ def _either(value: d.EitherDocument) -> Either:
     return Either(tuple(value.undeclared), tuple(key_of(v) for v in among), when(value.when))
 
 
-def _argument(name: str, value: str | d.ArgumentDocument, optional: bool, axes: AxisTable, at: Location) -> Argument:
+def _argument(
+    name: str, value: str | d.ArgumentDocument, optional: bool, axes: AxisTable, at: Location
+) -> Argument:
     if isinstance(value, str):
         return Argument(name, axes.parse(value, at), given=name, optional=optional)
     sources = [s for s in (value.parameter, value.choice, value.position_of, value.everything) if s]
@@ -122,8 +143,14 @@ def _argument(name: str, value: str | d.ArgumentDocument, optional: bool, axes: 
         raise PackError(f"the argument '{name}' has more than one source", at)
     given = value.given or ("" if sources else name)
     return Argument(
-        name, axes.parse(value.axes, at), given, value.parameter, value.choice, value.position_of,
-        value.everything, optional,
+        name,
+        axes.parse(value.axes, at),
+        given,
+        value.parameter,
+        value.choice,
+        value.position_of,
+        value.everything,
+        optional,
     )
 
 
@@ -172,9 +199,19 @@ def cases(source: Source, program: Program, known: Mapping[str, Operation]) -> d
             assert made is not None
             parameters[key] = made
         found[document.id] = Case(
-            document.id, document.of, text(document.purpose), dict(document.sizes), given, parameters,
-            dict(document.choices), when(document.when), tuple(document.schedule), tuple(document.tags),
-            tuple(document.dtypes), document.published, at,
+            document.id,
+            document.of,
+            text(document.purpose),
+            dict(document.sizes),
+            given,
+            parameters,
+            dict(document.choices),
+            when(document.when),
+            tuple(document.schedule),
+            tuple(document.tags),
+            tuple(document.dtypes),
+            document.published,
+            at,
         )
         for dtype in document.dtypes:
             if dtype not in DTYPES:
@@ -187,7 +224,9 @@ def claims(source: Source, known: Mapping[str, Operation], questions: Mapping[st
     only(source, "question", "claims")
     question = source.data.get("question", "") if isinstance(source.data, dict) else ""
     if question not in questions:
-        raise PackError(f"unknown question '{question}'", source.at("question"), suggestion(str(question), questions))
+        raise PackError(
+            f"unknown question '{question}'", source.at("question"), suggestion(str(question), questions)
+        )
     found: dict[str, Claim] = {}
     for i in items(source, "claims"):
         document = convert(source, ("claims", i), d.ClaimDocument)
@@ -204,7 +243,8 @@ def _claim(document: d.ClaimDocument, question: str, known: Mapping[str, Operati
     bodies = {kind: getattr(document, kind) for kind in d.KINDS if getattr(document, kind) is not None}
     if len(bodies) != 1:
         raise PackError(
-            f"'{document.id}' has {'no kind' if not bodies else 'the kinds ' + ', '.join(bodies)}", at,
+            f"'{document.id}' has {'no kind' if not bodies else 'the kinds ' + ', '.join(bodies)}",
+            at,
             f"exactly one of {', '.join(d.KINDS)} is needed",
         )
     ((kind, body),) = bodies.items()
@@ -217,9 +257,21 @@ def _claim(document: d.ClaimDocument, question: str, known: Mapping[str, Operati
     if not document.id.startswith(prefix):
         raise PackError(f"the id '{document.id}' should begin with '{prefix}'", at)
     return Claim(
-        document.id, question, rung, document.level, tuple(document.statements), document.of,
-        text(document.title), text(document.says), document.source, tuple(document.cases),
-        when(document.when), parse(document.where, at) if document.where else None, kind, body, at,
+        document.id,
+        question,
+        rung,
+        document.level,
+        tuple(document.statements),
+        document.of,
+        text(document.title),
+        text(document.says),
+        document.source,
+        tuple(document.cases),
+        when(document.when),
+        parse(document.where, at) if document.where else None,
+        kind,
+        body,
+        at,
     )
 
 

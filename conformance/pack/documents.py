@@ -20,14 +20,14 @@ class Document(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Base of every struct here."""
 
 
-class TextDocument(Document):
+class TextDocument(Document, frozen=True):
     """A text that a person reads, in English and Chinese."""
 
     en: str
     zh: str
 
 
-class AxisDocument(Document):
+class AxisDocument(Document, frozen=True):
     """An axis: the symbol of its size, where the config has it, or its parts, or a fixed length."""
 
     size: str = ""
@@ -36,7 +36,7 @@ class AxisDocument(Document):
     length: int | None = None
 
 
-class TensorDocument(Document):
+class TensorDocument(Document, frozen=True):
     """A tensor by the name that reports and taps use."""
 
     axes: str
@@ -45,7 +45,7 @@ class TensorDocument(Document):
     offered: bool = True
 
 
-class GivenDocument(Document):
+class GivenDocument(Document, frozen=True):
     """An input: its axes, what stands for it where it is left out, and what it holds if not real numbers."""
 
     axes: str
@@ -53,7 +53,7 @@ class GivenDocument(Document):
     kind: Literal["", "bool", "int", "real"] = ""
 
 
-class ParameterDocument(Document):
+class ParameterDocument(Document, frozen=True):
     """A trained tensor: its axes, when the variant has it, and what random values look like."""
 
     axes: str
@@ -61,7 +61,7 @@ class ParameterDocument(Document):
     like: str = "matrix"
 
 
-class RememberedDocument(Document, rename={"value": "is"}):
+class RememberedDocument(Document, frozen=True, rename={"value": "is"}):
     """State between calls: its axes, its new value, and its value before the first call."""
 
     axes: str
@@ -69,7 +69,7 @@ class RememberedDocument(Document, rename={"value": "is"}):
     first: Scalar | None = None
 
 
-class MistakeDocument(Document):
+class MistakeDocument(Document, frozen=True):
     """A named patch of the program.
 
     `of` is the function that keys without a function of their own belong to; `free` names values
@@ -84,7 +84,7 @@ class MistakeDocument(Document):
     free: dict[str, list[Scalar]] = {}
 
 
-class FunctionDocument(Document, rename={"result": "is"}):
+class FunctionDocument(Document, frozen=True, rename={"result": "is"}):
     """A function of the program."""
 
     result: Scalar | Choice
@@ -96,7 +96,7 @@ class FunctionDocument(Document, rename={"result": "is"}):
     mistakes: list[MistakeDocument] = []
 
 
-class ChoiceDocument(Document):
+class ChoiceDocument(Document, frozen=True):
     """A free choice of the document: the values it may have, or that it is a number."""
 
     default: Scalar
@@ -104,7 +104,7 @@ class ChoiceDocument(Document):
     number: str = ""
 
 
-class ArgumentDocument(Document):
+class ArgumentDocument(Document, frozen=True):
     """How an argument of a target's function is made from what a case gives."""
 
     axes: str = ""
@@ -115,7 +115,7 @@ class ArgumentDocument(Document):
     everything: str = ""
 
 
-class EitherDocument(Document):
+class EitherDocument(Document, frozen=True):
     """A choice that an operation leaves open where the target declares no variant.
 
     `undeclared` are the values then accepted; a declared variant with the choices `when` fixes the
@@ -127,7 +127,7 @@ class EitherDocument(Document):
     when: When = {}
 
 
-class OperationDocument(Document):
+class OperationDocument(Document, frozen=True):
     """A function that a target may offer, and what of the program it must equal."""
 
     rung: str
@@ -147,7 +147,7 @@ class OperationDocument(Document):
     undefined: str = ""
 
 
-class DrawDocument(Document, rename={"expression": "is"}):
+class DrawDocument(Document, frozen=True, rename={"expression": "is"}):
     """How a case makes one input. Exactly one of the forms."""
 
     normal: Number | None = None
@@ -161,7 +161,7 @@ class DrawDocument(Document, rename={"expression": "is"}):
     negative: bool = False
 
 
-class CaseDocument(Document, rename={"purpose": "for"}):
+class CaseDocument(Document, frozen=True, rename={"purpose": "for"}):
     """Sizes, inputs and parameters on which claims are decided."""
 
     id: str
@@ -178,7 +178,7 @@ class CaseDocument(Document, rename={"purpose": "for"}):
     published: bool = False
 
 
-class ChangeDocument(Document):
+class ChangeDocument(Document, frozen=True):
     """What an experiment changes of one input or parameter."""
 
     resample: str = ""
@@ -187,7 +187,7 @@ class ChangeDocument(Document):
     add: Scalar | None = None
 
 
-class ExperimentDocument(Document):
+class ExperimentDocument(Document, frozen=True):
     """Change something; say what must and what must not move.
 
     `interleave`: the case's calls take turns with those of the changed case, each with a cache of
@@ -203,7 +203,7 @@ class ExperimentDocument(Document):
     moves: dict[str, str | bool] = {}
 
 
-class ConventionDocument(Document):
+class ConventionDocument(Document, frozen=True):
     """A choice that the adapter declares: what the tensor then is, one of several forms each."""
 
     tensor: str
@@ -212,14 +212,14 @@ class ConventionDocument(Document):
     values: dict[str, list[str]]
 
 
-class DistinctDocument(Document, rename={"mistake": "from"}):
+class DistinctDocument(Document, frozen=True, rename={"mistake": "from"}):
     """A tensor that must not be what a named mistake makes of it."""
 
     tensor: str
     mistake: str
 
 
-class DerivativeDocument(Document):
+class DerivativeDocument(Document, frozen=True):
     """Secants of a tensor along random directions of an input, `step` either way."""
 
     tensor: str
@@ -227,7 +227,7 @@ class DerivativeDocument(Document):
     step: Number
 
 
-class StatisticDocument(Document):
+class StatisticDocument(Document, frozen=True):
     """The mean of an expression over all its elements and over many seeds."""
 
     tensor: str
@@ -236,21 +236,21 @@ class StatisticDocument(Document):
     seeds: int = 8
 
 
-class CountDocument(Document):
+class CountDocument(Document, frozen=True):
     """How many numbers the target's own parameters of a pattern hold."""
 
     parameters: str
     equals: str
 
 
-class RaisesDocument(Document):
+class RaisesDocument(Document, frozen=True):
     """An argument made unusable: `transposed`, …; the target should raise."""
 
     argument: str
     make: str
 
 
-class ClaimDocument(Document):
+class ClaimDocument(Document, frozen=True):
     """One statement of the source, made checkable. Exactly one kind."""
 
     id: str
@@ -278,7 +278,7 @@ class ClaimDocument(Document):
     untouched: bool | None = None
 
 
-class PackDocument(Document):
+class PackDocument(Document, frozen=True):
     """`pack.yaml`."""
 
     id: str
@@ -289,7 +289,7 @@ class PackDocument(Document):
     references: dict[str, str] = {}
 
 
-class StatementDocument(Document):
+class StatementDocument(Document, frozen=True):
     """A statement of the source: what it says, and how it is settled."""
 
     settled: str
@@ -298,7 +298,17 @@ class StatementDocument(Document):
 
 
 KINDS = (
-    "shape", "equation", "holds", "golden", "experiment", "distinct", "derivative", "statistic",
-    "count", "raises", "convention", "untouched",
+    "shape",
+    "equation",
+    "holds",
+    "golden",
+    "experiment",
+    "distinct",
+    "derivative",
+    "statistic",
+    "count",
+    "raises",
+    "convention",
+    "untouched",
 )
 """Every kind of claim; each has one module under `conformance/judging/`."""

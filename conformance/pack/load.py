@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from conformance.language.errors import Location, PackError, PackErrors, suggestion
 from conformance.pack import claim_files, documents, program_files
@@ -17,7 +17,7 @@ from conformance.pack.yaml_source import Source, read
 SINGLE = ("pack", "axes", "tensors", "variants", "operations", "statements")
 FOLDERS = ("program", "cases", "claims")
 MAY_BE_EMPTY = ("mistakes",)
-T = TypeVar("T")
+T = TypeVar("T", Case, Claim)
 
 
 def load_pack(folder: Path) -> Pack:
@@ -34,16 +34,27 @@ def load_pack(folder: Path) -> Pack:
     program = program_files.program(sources["axes"], sources["tensors"], many["program"], many["mistakes"])
     fields = claim_files.choice_fields(sources["variants"])
     operations = claim_files.operations(sources["operations"], program, fields)
-    cases: dict[str, Case] = _union(many["cases"], lambda s: claim_files.cases(s, program, operations), "case")
+    cases: dict[str, Case] = _union(
+        many["cases"], lambda s: claim_files.cases(s, program, operations), "case"
+    )
     claims: dict[str, Claim] = _union(
         many["claims"], lambda s: claim_files.claims(s, operations, head.questions), "claim"
     )
     pack = Pack(
-        head.id, head.version, program_files.text(head.title), folder,
+        head.id,
+        head.version,
+        program_files.text(head.title),
+        folder,
         _digest([*sources.values(), *(s for group in many.values() for s in group)], folder),
-        program, fields, claim_files.variants(sources["variants"], fields), operations, cases, claims,
+        program,
+        fields,
+        claim_files.variants(sources["variants"], fields),
+        operations,
+        cases,
+        claims,
         claim_files.statements(sources["statements"]),
-        {name: program_files.text(t) for name, t in head.questions.items()}, dict(head.references),
+        {name: program_files.text(t) for name, t in head.questions.items()},
+        dict(head.references),
     )
     errors = (*program_faults(program, operations, fields, pack.variants), *consistency(pack))
     if errors:
@@ -55,11 +66,11 @@ def consistency(pack: Pack) -> Sequence[PackError]:
     """What one file says of another: claims of statements and cases, statements of claims."""
     errors = []
     for claim in pack.claims.values():
-        for statement in claim.statements:
-            if statement not in pack.statements:
-                errors.append(
-                    PackError(f"unknown statement '{statement}'", claim.at, suggestion(statement, pack.statements))
-                )
+        errors.extend(
+            PackError(f"unknown statement '{statement}'", claim.at, suggestion(statement, pack.statements))
+            for statement in claim.statements
+            if statement not in pack.statements
+        )
         if not claim.statements and not claim.source:
             errors.append(PackError(f"'{claim.id}' names neither a statement nor a source", claim.at))
         if not cases_of(pack, claim):
@@ -105,7 +116,7 @@ def _read_all(folder: Path, name: str) -> list[Source]:
 
 
 def _union(sources: Sequence[Source], make: Callable[[Source], dict[str, T]], what: str) -> dict[str, T]:
-    found: dict[str, Any] = {}
+    found: dict[str, T] = {}
     for source in sources:
         for name, value in make(source).items():
             if name in found:

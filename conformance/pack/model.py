@@ -33,7 +33,7 @@ class Variant:
 
     name: str
     choices: Choices
-    says: Text = Text("", "")
+    says: Text = field(default_factory=lambda: Text("", ""))
 
 
 @dataclass(frozen=True)

@@ -103,20 +103,25 @@ class _Builder:
         if flow and empty and value.tag == "tag:yaml.org,2002:null":
             raise PackError(
                 f"'{text}' has no value: an expression with a comma inside {{ }} must be quoted",
-                self.location(node), f'write it as "…, {text} …"',
+                self.location(node),
+                f'write it as "…, {text} …"',
             )
         return text
 
-    def scalar(self, node: yaml.Node) -> Any:
+    def scalar(self, node: Any) -> Any:  # the stubs know no `style`
         text = str(node.value)
         if not node.style:  # a plain scalar, neither quoted nor a block
             if _NUMBER_LIKE.match(text) and node.tag == "tag:yaml.org,2002:str":
                 raise PackError(
-                    f"YAML reads {text} as a string", self.location(node), "write it with a point and a sign: 1.0e-5, 1.0e+9"
+                    f"YAML reads {text} as a string",
+                    self.location(node),
+                    "write it with a point and a sign: 1.0e-5, 1.0e+9",
                 )
             if text.lower() in _WORD_BOOLEANS and node.tag == "tag:yaml.org,2002:bool":
                 raise PackError(
-                    f"YAML reads {text} as a boolean", self.location(node), f'write "{text}", or true or false'
+                    f"YAML reads {text} as a boolean",
+                    self.location(node),
+                    f'write "{text}", or true or false',
                 )
             if text.count("(") != text.count(")"):
                 raise PackError(

@@ -1,0 +1,1 @@
+"""What is to be graded: cases made concrete, variants, selections, waivers."""

@@ -74,7 +74,7 @@ def draw(spec: Draw, shape: Sequence[int], random: np.random.Generator, sizes: M
         case "tokens":
             return random.integers(0, sizes["vocab"], size=tuple(shape))
         case "start":
-            return spec.value + np.arange(shape[-1])
+            return np.asarray(spec.value + np.arange(shape[-1]))
         case "constant":
             value = spec.value
             array = np.asarray(value, dtype=None if isinstance(value, bool | int) else np.float64)

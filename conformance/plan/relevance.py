@@ -18,7 +18,9 @@ from conformance.pack.model import Operation
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
-def relevant_choices(program: Program, operation: Operation, function: str, choices: Choices) -> list[tuple[str, Any]]:
+def relevant_choices(
+    program: Program, operation: Operation, function: str, choices: Choices
+) -> list[tuple[str, Any]]:
     """The choices, with their values and in order of name, that a call of `function` may depend on.
 
     All of them where the target is given its config, since it may look at any. Else those that the
@@ -61,7 +63,9 @@ def _functions(program: Program) -> tuple[dict[str, set[str]], dict[str, set[str
     for mistake in program.mistakes.values():
         for (name, _), equation in mistake.replace.items():
             own[name].add(equation.by)
-            own[name].update(word for values in mistake.free.values() for value in values for word in _WORD.findall(value))
+            own[name].update(
+                word for values in mistake.free.values() for value in values for word in _WORD.findall(value)
+            )
             _add(equation.alternatives.values(), own[name], calls[name])
     return own, calls
 

@@ -1,5 +1,7 @@
-"""A case made concrete for one variant and seed: what the target is called with, and what the
-program makes of the same. Everything a claim needs comes from here, so a case is data only.
+"""A case made concrete for one variant and seed.
+
+What the target is called with, and what the program makes of the same: everything a claim needs
+comes from here, so a case is data only.
 """
 
 from __future__ import annotations
@@ -61,7 +63,9 @@ class Scenario:
         """
         total = hashlib.sha256()
         choices = relevant_choices(self.pack.program, self.operation, self.function, self.choices)
-        total.update(repr((self.function, choices, sorted(self.sizes.items()), self.layers, self.schedule)).encode())
+        total.update(
+            repr((self.function, choices, sorted(self.sizes.items()), self.layers, self.schedule)).encode()
+        )
         for group in (self.given, self.parameters):
             for name in sorted(group):
                 tensor = group[name]
@@ -82,7 +86,12 @@ class Scenario:
         lift = getattr(arithmetic, "lift", None) or (lambda array: array)
         parameters = {name: Named(t.axes, lift(t.array)) for name, t in self.parameters.items()}
         return Reading(
-            program or self.pack.program, self.choices, self.sizes, parameters, arithmetic, substitute,
+            program or self.pack.program,
+            self.choices,
+            self.sizes,
+            parameters,
+            arithmetic,
+            substitute,
             numbers={"n_layers": self.layers},
         )
 
@@ -102,8 +111,11 @@ class Scenario:
         return steps
 
     def read(
-        self, arithmetic: Arithmetic[Any], program: Program | None = None,
-        substitute: Callable[[int], Substitute] | None = None, through: Callable[[Any], Any] | None = None,
+        self,
+        arithmetic: Arithmetic[Any],
+        program: Program | None = None,
+        substitute: Callable[[int], Substitute] | None = None,
+        through: Callable[[Any], Any] | None = None,
     ) -> list[Tensors]:
         """The program read call by call; `substitute(i)` stands in for tensors of call i.
 
@@ -139,7 +151,9 @@ class Scenario:
         """The output that the program function returns."""
         return next(iter(self.operation.outputs))
 
-    def _canonical(self, operations: Operations[Any], tensor: Named[Any], declared: Sequence[str]) -> Named[Any]:
+    def _canonical(
+        self, operations: Operations[Any], tensor: Named[Any], declared: Sequence[str]
+    ) -> Named[Any]:
         """Axes in the declared order; those that `...` stands for in the order of the inputs."""
         known = [axis for t in self.given.values() for axis in t.axes if axis in tensor.axes]
         if ELLIPSIS not in declared:
@@ -150,7 +164,9 @@ class Scenario:
         further = [axis for axis in dict.fromkeys([*known, *tensor.axes]) if axis not in named]
         return operations.ordered(tensor, [*further, *named])
 
-    def evaluate(self, expression: Any, names: Mapping[str, Named[Any]], arithmetic: Arithmetic[Any] | None = None) -> Named[Any]:
+    def evaluate(
+        self, expression: Any, names: Mapping[str, Named[Any]], arithmetic: Arithmetic[Any] | None = None
+    ) -> Named[Any]:
         """An expression of the pack over named tensors, this scenario's inputs among them."""
         chosen = arithmetic or Float64()
         lift = getattr(chosen, "lift", None) or (lambda array: array)
@@ -253,7 +269,9 @@ def _given(scenario: Scenario, name: str, spec: Draw, before: Mapping[str, Named
     function = scenario.pack.program.functions[scenario.function]
     argument = scenario.operation.arguments.get(name)
     declared = spec.axes or tuple(
-        axis for axis in (argument.axes if argument and argument.axes else function.given[name].axes) if axis != ELLIPSIS
+        axis
+        for axis in (argument.axes if argument and argument.axes else function.given[name].axes)
+        if axis != ELLIPSIS
     )
     if spec.form == "expression":
         value = replace(scenario, given=before).evaluate(spec.value, {})
@@ -272,14 +290,14 @@ def _given(scenario: Scenario, name: str, spec: Draw, before: Mapping[str, Named
 
 def _parameters(scenario: Scenario) -> dict[str, Named[Array]]:
     """Random values for every parameter that the program reads in this variant."""
-    declared = parameter_axes(
-        scenario.pack.program, scenario.function, scenario.choices, scenario.layers
-    )
+    declared = parameter_axes(scenario.pack.program, scenario.function, scenario.choices, scenario.layers)
     parameters = {}
     for name, parameter in declared.items():
         shape = [scenario.sizes[axis] for axis in parameter.axes]
         random = draws.generator(scenario.seed, scenario.case.id, "parameter", name)
-        spec = next((s for pattern, s in scenario.case.parameters.items() if fnmatchcase(name, pattern)), None)
+        spec = next(
+            (s for pattern, s in scenario.case.parameters.items() if fnmatchcase(name, pattern)), None
+        )
         if spec is None:
             array = draws.parameter(random, shape, parameter.like)
         elif spec.form == "normal":

@@ -31,8 +31,12 @@ class Term:
     def fits(self, claim: Claim, variant: str | None, dtype: str) -> bool:
         """Whether the pattern fits, before exclusion."""
         value = {
-            "": claim.id, "rung": claim.rung, "level": claim.level, "question": claim.question,
-            "dtype": dtype, "variant": variant or "",
+            "": claim.id,
+            "rung": claim.rung,
+            "level": claim.level,
+            "question": claim.question,
+            "dtype": dtype,
+            "variant": variant or "",
         }[self.field]
         return fnmatchcase(value.lower(), self.pattern.lower())
 
@@ -57,7 +61,12 @@ def _holds(group: Sequence[Term], claim: Claim, variant: str | None, dtype: str)
 
 def parse_selection(expressions: Sequence[str], pack: Pack, option: str = "--select") -> Selection:
     """Expressions of the command line. Raises `SelectionError` for what fits nothing in the pack."""
-    return Selection(tuple(tuple(_term(part.strip(), pack, option) for part in e.split(",") if part.strip()) for e in expressions))
+    return Selection(
+        tuple(
+            tuple(_term(part.strip(), pack, option) for part in e.split(",") if part.strip())
+            for e in expressions
+        )
+    )
 
 
 def _term(text: str, pack: Pack, option: str) -> Term:
@@ -72,8 +81,12 @@ def _term(text: str, pack: Pack, option: str) -> Term:
             + (f"; {suggestion(name, FIELDS)}" if suggestion(name, FIELDS) else "")
         )
     known = {
-        "": tuple(pack.claims), "rung": RUNGS, "level": LEVELS, "question": tuple(pack.questions),
-        "dtype": DTYPES, "variant": (),
+        "": tuple(pack.claims),
+        "rung": RUNGS,
+        "level": LEVELS,
+        "question": tuple(pack.questions),
+        "dtype": DTYPES,
+        "variant": (),
     }[name]
     if known and not any(fnmatchcase(k.lower(), pattern.lower()) for k in known):
         near = suggestion(pattern, known)

@@ -41,7 +41,8 @@ def resolve(pack: Pack, declared: Sequence[str | Mapping[str, Any]], asked: Sequ
     if not asked:
         return Graded(own or (pack.variants[UNDECLARED],), own)
     wanted = tuple(
-        next((v for v in own if v.name == name), None) or variant_of(pack, name, "--variant") for name in asked
+        next((v for v in own if v.name == name), None) or variant_of(pack, name, "--variant")
+        for name in asked
     )
     return Graded(wanted, own if all(w in own for w in wanted) and own else wanted)
 
@@ -52,7 +53,8 @@ def variant_of(pack: Pack, entry: str | Mapping[str, Any], origin: str) -> Varia
         if entry not in pack.variants:
             near = suggestion(entry, pack.variants)
             raise VariantError(
-                f"{origin} is '{entry}'; the pack knows {', '.join(pack.variants)}" + (f"; {near}" if near else "")
+                f"{origin} is '{entry}'; the pack knows {', '.join(pack.variants)}"
+                + (f"; {near}" if near else "")
             )
         return pack.variants[entry]
     fields = dict(entry)

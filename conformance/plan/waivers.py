@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -29,10 +29,10 @@ class Waiver:
 
     claim: str
     reason: str
-    expires: datetime.date
+    expires: dt.date
     at: Location
 
-    def covers(self, claim: str, today: datetime.date) -> bool:
+    def covers(self, claim: str, today: dt.date) -> bool:
         """Whether the waiver is in force for a claim."""
         return today <= self.expires and fnmatchcase(claim, self.claim)
 
@@ -48,13 +48,13 @@ def load_waivers(path: Path) -> tuple[Waiver, ...]:
         if not entry.reason.strip():
             raise PackError(f"the waiver of '{entry.claim}' needs a reason", at)
         try:
-            expires = datetime.date.fromisoformat(entry.expires)
+            expires = dt.date.fromisoformat(entry.expires)
         except ValueError:
             raise PackError(f"'{entry.expires}' is no day", at, 'write expires: "2027-01-31"') from None
         waivers.append(Waiver(entry.claim, entry.reason, expires, at))
     return tuple(waivers)
 
 
-def waiver_of(claim: str, waivers: Sequence[Waiver], today: datetime.date) -> Waiver | None:
+def waiver_of(claim: str, waivers: Sequence[Waiver], today: dt.date) -> Waiver | None:
     """The waiver in force for a claim, if there is one."""
     return next((w for w in waivers if w.covers(claim, today)), None)

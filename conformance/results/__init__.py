@@ -1,0 +1,1 @@
+"""What a run says, as data; written and read in one place."""

@@ -117,7 +117,9 @@ def verdict_line(verdict: Verdict) -> dict[str, Any]:
         "summary": jsonable(judgement.summary),
         "margin": jsonable(judgement.margin),
         "close": judgement.close,
-        "diagnosis": [jsonable({"mistake": d.mistake, "fit": d.fit, "says": d.says}) for d in judgement.diagnosis],
+        "diagnosis": [
+            jsonable({"mistake": d.mistake, "fit": d.fit, "says": d.says}) for d in judgement.diagnosis
+        ],
         "where": where,
         "evidence": jsonable(vars(evidence)) if evidence else None,
         "reproduce": judgement.reproduce,

@@ -36,7 +36,10 @@ def reproduction(
         f"data = dict(np.load({str(folder / file)!r}))",
     ]
     if framework == "torch":
-        lines += ["import torch", f"data = {{name: torch.from_numpy(a) if a.dtype.kind != 'f' else torch.from_numpy(a).to(torch.{dtype}) for name, a in data.items()}}"]
+        lines += [
+            "import torch",
+            f"data = {{name: torch.from_numpy(a) if a.dtype.kind != 'f' else torch.from_numpy(a).to(torch.{dtype}) for name, a in data.items()}}",
+        ]
     if isinstance(call, ModelCall):
         lines += _model(call, dtype, arrays)
     else:
@@ -65,7 +68,9 @@ def _operation(call: OperationCall, dtype: str, arrays: dict[str, Array]) -> lis
             for key, array in value.items():
                 if isinstance(array, np.ndarray):
                     arrays[f"{name}/{key}"] = _native(array, dtype)
-            lines.append(f"{name} = {{k[{len(name) + 1}:]: v for k, v in data.items() if k.startswith('{name}/')}}")
+            lines.append(
+                f"{name} = {{k[{len(name) + 1}:]: v for k, v in data.items() if k.startswith('{name}/')}}"
+            )
             arguments.append(f"{name}={name}")
         else:
             arguments.append(f"{name}={value!r}")
@@ -79,8 +84,8 @@ def _operation(call: OperationCall, dtype: str, arrays: dict[str, Array]) -> lis
 
 
 def _model(call: ModelCall, dtype: str, arrays: dict[str, Array]) -> list[str]:
-    for key, array in call.params.items():
-        arrays[f"params/{key}"] = _native(np.asarray(array), dtype)
+    for key, weights in call.params.items():
+        arrays[f"params/{key}"] = _native(np.asarray(weights), dtype)
     lines = [
         "params = {k[7:]: v for k, v in data.items() if k.startswith('params/')}",
         f"config = types.SimpleNamespace(**{dict(call.config)!r})",

@@ -104,7 +104,9 @@ def read_results(path: Path) -> Results:
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        raise StoreError(f"{file} cannot be read: {error.strerror}; pass a results.jsonl or the folder of one") from None
+        raise StoreError(
+            f"{file} cannot be read: {error.strerror}; pass a results.jsonl or the folder of one"
+        ) from None
     return parse_results(text.splitlines(), str(file))
 
 
@@ -124,10 +126,14 @@ def parse_results(lines: Iterable[str], name: str) -> Results:
         kind = line.get("kind") if isinstance(line, dict) else None
         if run is None:
             if kind != "run":
-                raise StoreError(f"{name} line {number} is no run line: this is no results file of conformance")
+                raise StoreError(
+                    f"{name} line {number} is no run line: this is no results file of conformance"
+                )
             run = line
             if line.get("schema", 0) > 1:
-                notes.append(f"written by a newer version (schema {line['schema']}); read as far as it is known")
+                notes.append(
+                    f"written by a newer version (schema {line['schema']}); read as far as it is known"
+                )
         elif kind == "claim":
             claims[line["id"]] = line
         elif kind == "verdict":

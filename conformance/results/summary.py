@@ -42,13 +42,16 @@ class Summary:
 
 
 def summarise(
-    verdicts: Sequence[Verdict], all_statements: int, missing: Sequence[str],
-    variants: Sequence[str], dtypes: Sequence[str],
+    verdicts: Sequence[Verdict],
+    all_statements: int,
+    missing: Sequence[str],
+    variants: Sequence[str],
+    dtypes: Sequence[str],
 ) -> Summary:
     """The summary of all verdicts. `missing` are required claims that were not graded."""
     counts = Counter(v.judgement.verdict for v in verdicts)
     rungs = {
-        rung: {k: n for k, n in Counter(v.judgement.verdict for v in verdicts if v.rung == rung).items()}
+        rung: dict(Counter(v.judgement.verdict for v in verdicts if v.rung == rung))
         for rung in RUNGS
         if any(v.rung == rung for v in verdicts)
     }
@@ -58,9 +61,15 @@ def summarise(
     conforms = not broken and any(v.judgement.verdict == "pass" for v in must) and not missing
     first = min(broken, key=lambda v: RUNGS.index(v.rung), default=None)
     return Summary(
-        conforms, {v: counts.get(v, 0) for v in VERDICTS}, rungs, tuple(graded), all_statements,
+        conforms,
+        {v: counts.get(v, 0) for v in VERDICTS},
+        rungs,
+        tuple(graded),
+        all_statements,
         FirstBroken(first.rung, first.claim, _tensor(first)) if first else None,
-        tuple(missing), tuple(variants), tuple(dtypes),
+        tuple(missing),
+        tuple(variants),
+        tuple(dtypes),
     )
 
 
@@ -80,7 +89,9 @@ def sentence(summary: Summary) -> Text:
     what = ", ".join([", ".join(summary.variants) or "no variant declared", ", ".join(summary.dtypes)])
     zh_what = "、".join([*(summary.variants or ("未声明变体",)), *summary.dtypes])
     if summary.conforms:
-        return Text(f"conforms in all it offers: {much}, {what}", f"在其提供的范围内全部符合：{zh_much}，{zh_what}")
+        return Text(
+            f"conforms in all it offers: {much}, {what}", f"在其提供的范围内全部符合：{zh_much}，{zh_what}"
+        )
     if not summary.gradable:
         return Text("nothing could be graded", "没有可评的内容")
     broken = sum(summary.counts[v] for v in BROKEN)
