@@ -168,9 +168,7 @@ class Grader:
         if self.namer is None:
             return judgement
         self.namer.witness(question)
-        if judgement.verdict != "fail" or judgement.diagnosis:
-            return judgement
-        return replace(judgement, diagnosis=self.namer.name(question, judgement))
+        return self.namer.explain(question, judgement) if judgement.verdict == "fail" else judgement
 
     def refused(self, question: Question) -> Judgement | None:
         """`unsupported` where the target declares that it never meets what the case holds."""

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from conformance import __version__
+from conformance.diagnosis.causes import cause_lines, causes, sentence
 from conformance.grading import Grader, Item, entry_point, plan
 from conformance.judging.bench import Bench
 from conformance.judging.count import PARAMETER_SHAPES
@@ -97,7 +98,9 @@ def run(
         verdicts = output.grade(planned.items)
         missing = tuple(_missing(pack, offer, graded, dtypes, options.require, verdicts))
         summary = summarise(verdicts, testable(pack), missing, variants, dtypes)
+        found = causes(verdicts)
         end = end_line(summary, time.perf_counter() - begun)
+        end |= {"cause": jsonable(sentence(found, verdicts)), "causes": cause_lines(found)}
         output.write(
             {**end, "waivers": output.waiver_notes(), "seconds_inside": round(session.seconds_inside, 3)}
         )

@@ -11,7 +11,9 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from conformance.diagnosis.discovery import Finding
 from conformance.diagnosis.fit import NO_FIT, Fitter, Suspect, margin, stage_fit, suspects
+from conformance.diagnosis.place import Locator
 from conformance.judging.bench import Bench
 from conformance.judging.common import Question, spread_over
 from conformance.judging.experiment import changed
@@ -39,31 +41,39 @@ class Namer:
     pack: Pack
     bench: Bench
     fitter: Fitter = field(init=False)
+    locator: Locator = field(init=False)
     known: dict[Place, list[Suspect]] = field(default_factory=dict)
     vain: dict[Place, int] = field(default_factory=dict)
     questions: dict[Place, dict[str, Question]] = field(default_factory=dict)
-    named: dict[tuple[str, str, str], tuple[Diagnosis, ...]] = field(default_factory=dict)
+    named: dict[tuple[str, str, str], tuple[tuple[Diagnosis, ...], Finding | None]] = field(default_factory=dict)
     tried: dict[str, int] = field(default_factory=lambda: {"singles": 0, "pairs": 0})
     all_suspects: list[Suspect] = field(init=False)
 
     def __post_init__(self) -> None:
         """Every mistake of the pack is a suspect."""
         self.fitter = Fitter(self.bench)
+        self.locator = Locator(self.fitter)
         self.all_suspects = suspects(self.pack.program)
 
     def witness(self, question: Question) -> None:
         """Remember that a scenario was put to the target: a name will have to fit it too."""
         self.questions.setdefault(place_of(question), {})[question.scenario.key] = question
 
-    def name(self, question: Question, judgement: Judgement) -> tuple[Diagnosis, ...]:
-        """The mistakes that explain a failed claim, best first; empty where no known one fits."""
+    def explain(self, question: Question, judgement: Judgement) -> Judgement:
+        """A failed judgement with the mistakes that explain it, best first, and its place.
+
+        Without a diagnosis where no known mistake fits, and without a place where none was found.
+        """
         tap = judgement.evidence.tensor if judgement.evidence and question.claim.kind == "equation" else ""
         asked = question if tap else self.failing(question)
         key = (asked.scenario.key, asked.dtype, tap)
         if key not in self.named:
             found = self.of_stage(asked, tap) if tap else self.of_outputs(asked)
-            self.named[key] = tuple(self.diagnoses(found))
-        return self.named[key]
+            finding = self.locator.find(asked, [suspect for _, suspect in found])
+            self.named[key] = (tuple(self.diagnoses(found)), finding)
+        diagnosis, finding = self.named[key]
+        place = judgement.place or (finding.place if finding else None)
+        return replace(judgement, diagnosis=judgement.diagnosis or diagnosis, place=place)
 
     @staticmethod
     def failing(question: Question) -> Question:

@@ -64,7 +64,7 @@ def load_pack(folder: Path) -> Pack:
 
 def consistency(pack: Pack) -> Sequence[PackError]:
     """What one file says of another: claims of statements and cases, statements of claims."""
-    errors = []
+    errors: list[PackError] = []
     for claim in pack.claims.values():
         errors.extend(
             PackError(f"unknown statement '{statement}'", claim.at, suggestion(statement, pack.statements))

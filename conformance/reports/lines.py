@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from conformance.reports import plain
-from conformance.reports.model import Claim, Evidence, Mistake, Verdict, Where
+from conformance.reports.model import Cause, Claim, Evidence, Mistake, Verdict, Where
 
 
 def claim_of(line: Mapping[str, Any]) -> Claim:
@@ -43,7 +43,7 @@ def verdict_of(line: Mapping[str, Any]) -> Verdict:
         plain.real(line.get("margin")),
         line.get("close") is True,
         tuple(_mistake(d) for d in found[:8] if isinstance(d, Mapping)) if isinstance(found, list) else (),
-        _where(line.get("where")),
+        where_of(line.get("where")),
         _evidence(line.get("evidence")),
         plain.block(line.get("reproduce")),
         plain.line(line.get("consequence_of"), plain.NAME),
@@ -59,7 +59,18 @@ def _mistake(found: Mapping[str, Any]) -> Mistake:
     )
 
 
-def _where(place: object) -> Where | None:
+def cause_of(line: Mapping[str, Any]) -> Cause:
+    """One of the causes of an end line."""
+    return Cause(
+        plain.strings(line.get("mistakes"), most=8),
+        plain.both(line.get("says")),
+        where_of(line.get("where")),
+        plain.strings(line.get("claims"), most=10_000),
+    )
+
+
+def where_of(place: object) -> Where | None:
+    """A place in the target; None for what names none."""
     if not isinstance(place, Mapping):
         return None
     where = Where(**{name: plain.line(place.get(name), 300) for name in Where.__dataclass_fields__})

@@ -212,15 +212,17 @@ class Waiver:
 
 @dataclass(frozen=True)
 class Cause:
-    """A set of mistakes that fit alike, and the claims that name it."""
+    """Mistakes that nothing here tells apart, what they are, where, and the claims that follow from them."""
 
-    mistakes: tuple[Mistake, ...]
+    mistakes: tuple[str, ...]
+    says: Text
+    where: Where | None
     claims: tuple[str, ...]
 
     @property
     def name(self) -> str:
-        """`scale-by-model-width`, or several that cannot be told apart."""
-        return " / ".join(m.id for m in self.mistakes)
+        """`scale-by-model-width`, or several that fit alike."""
+        return " / ".join(self.mistakes)
 
 
 @dataclass(frozen=True)
@@ -234,6 +236,10 @@ class Report:
     graded: tuple[Graded, ...]
     problems: tuple[Graded, ...]
     causes: tuple[Cause, ...]
+    follows: Mapping[str, str]
+    """Broken claims that need no look of their own, and what they follow from."""
+    causation: Text
+    """How much of it follows from which causes."""
     refused: tuple[Reason, ...]
     waived: tuple[Reason, ...]
     waivers: tuple[Waiver, ...]
@@ -250,8 +256,15 @@ class Report:
 
     @property
     def first(self) -> Graded | None:
-        """The claim to look at first."""
-        return self.problems[0] if self.problems else None
+        """The claim to look at first: of the first cause, if one is named."""
+        caused = [p for p in self.problems if self.causes and p.claim.id in self.causes[0].claims]
+        return next(iter([*caused, *self.problems]), None)
+
+    @property
+    def where(self) -> Where | None:
+        """The place to look at first."""
+        cause = self.causes[0].where if self.causes else None
+        return cause or (self.first.where if self.first else None)
 
 
 def _counts(verdicts: Sequence[Verdict]) -> dict[str, int]:

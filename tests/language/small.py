@@ -60,7 +60,9 @@ def faults(
     allowed = choices or {"place": ["pre", "post"], "eps": [1e-5]}
     named = {name: values[0] for name, values in allowed.items()}
     points = [entry if isinstance(entry, EntryPoint) else EntryPoint(entry) for entry in entries]
-    return [str(error) for error in check(small(functions, tensors, mistakes), explored([named], allowed), points)]
+    return [
+        str(error) for error in check(small(functions, tensors, mistakes), explored([named], allowed), points)
+    ]
 
 
 def tensor(axes: str, values: Any) -> Named[Array]:
@@ -79,7 +81,12 @@ def reading(
 ) -> Reading[Array]:
     """A reading of a program in float64."""
     return Reading(
-        small(functions, tensors), choices or {}, sizes or {}, parameters or {}, arithmetic or Float64(), numbers=numbers
+        small(functions, tensors),
+        choices or {},
+        sizes or {},
+        parameters or {},
+        arithmetic or Float64(),
+        numbers=numbers,
     )
 
 

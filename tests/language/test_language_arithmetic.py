@@ -32,7 +32,9 @@ def test_bfloat16_rounds_ties_to_even() -> None:
 
 
 def test_bfloat16_at_the_ends_of_its_range() -> None:
-    a = np.float32([np.finfo(np.float32).max, -np.finfo(np.float32).max, np.inf, -np.inf, np.nan, 1e-45, -0.0])
+    a = np.float32(
+        [np.finfo(np.float32).max, -np.finfo(np.float32).max, np.inf, -np.inf, np.nan, 1e-45, -0.0]
+    )
     np.testing.assert_array_equal(to_bfloat16(a), reference_bfloat16(a))
     assert np.isposinf(to_bfloat16(a)[0])
     assert np.signbit(to_bfloat16(a)[-1])
@@ -113,8 +115,12 @@ def test_at_least_float32_holds_for_one_equation_and_for_what_it_calls() -> None
 
 
 def test_an_equation_inside_a_widened_one_does_not_narrow_the_rest() -> None:
-    program = WIDE.replace("    is: x * 1.0\n", "    let: {y: {is: x * 1.0, at_least: float32}}\n    is: y * 1.0\n", 1)
-    found = reading(program, arithmetic=Native("float16")).call("f", {"x": tensor("query", np.float32([2049.0]))})
+    program = WIDE.replace(
+        "    is: x * 1.0\n", "    let: {y: {is: x * 1.0, at_least: float32}}\n    is: y * 1.0\n", 1
+    )
+    found = reading(program, arithmetic=Native("float16")).call(
+        "f", {"x": tensor("query", np.float32([2049.0]))}
+    )
     np.testing.assert_array_equal(found.array, [[2049, 2048]])
 
 
@@ -142,4 +148,3 @@ def test_every_elementwise_function_works_in_every_dtype(name: str) -> None:
         result = arithmetic.elementwise(name, *args)
         assert result.shape == ()
         assert result.dtype.kind == "b" or result.dtype == arithmetic.real
-

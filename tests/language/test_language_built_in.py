@@ -24,7 +24,11 @@ def test_axes_are_matched_by_name_not_by_place() -> None:
 
 
 def test_what_has_no_axis_in_common_spans_both() -> None:
-    same(value("a * b", a=tensor("query", [1, 2]), b=tensor("key", [3, 4, 5])), "query key", [[3, 4, 5], [6, 8, 10]])
+    same(
+        value("a * b", a=tensor("query", [1, 2]), b=tensor("key", [3, 4, 5])),
+        "query key",
+        [[3, 4, 5], [6, 8, 10]],
+    )
 
 
 def test_operators_have_the_precedence_of_python() -> None:
@@ -158,12 +162,19 @@ def test_relabel_cannot_make_an_axis_twice() -> None:
 
 def test_reinterpret_is_a_reshape_without_its_transpose() -> None:
     x = tensor("head query", [[0, 1, 2], [3, 4, 5]])
-    same(value("reinterpret(x, order=(head, query), into=(query, head))", x=x), "query head", [[0, 1], [2, 3], [4, 5]])
+    same(
+        value("reinterpret(x, order=(head, query), into=(query, head))", x=x),
+        "query head",
+        [[0, 1], [2, 3], [4, 5]],
+    )
 
 
 def test_reinterpret_must_keep_the_number_of_elements() -> None:
     with pytest.raises(PackError, match="of size 6 is not 2 side × 2 dh"):
-        value("reinterpret(x, order=(query, dh), into=(side, dh))", x=tensor("query dh", [[1, 2], [3, 4], [5, 6]]))
+        value(
+            "reinterpret(x, order=(query, dh), into=(side, dh))",
+            x=tensor("query dh", [[1, 2], [3, 4], [5, 6]]),
+        )
 
 
 def test_elementary_functions() -> None:
@@ -241,4 +252,6 @@ def test_wrong_calls_say_what_is_right(expression: str, message: str) -> None:
 
 def test_every_function_is_tested_here() -> None:
     text = Path(__file__).read_text(encoding="utf-8")
-    assert [name for name in FUNCTIONS - {"repeat", "join"} if f"{name}(" not in text and f'"{name}"' not in text] == []
+    assert [
+        name for name in FUNCTIONS - {"repeat", "join"} if f"{name}(" not in text and f'"{name}"' not in text
+    ] == []

@@ -32,12 +32,15 @@ def test_parameters_are_found_by_the_prefix_of_the_call() -> None:
 
 
 def test_prefixes_add_up() -> None:
-    program = SCALE + """
+    program = (
+        SCALE
+        + """
   g:
     given: {x: ... model}
     is: f(x, params='layers.0')
     gives: ... model
 """
+    )
     ones = tensor("model", [1.0, 1.0])
     r = reading(program, {"layers.0.one.w": ones, "layers.0.two.w": ones})
     same(r.call("g", {"x": X}), "query model", X.array)
@@ -45,7 +48,9 @@ def test_prefixes_add_up() -> None:
 
 def test_a_parameter_that_is_missing_is_named_in_full() -> None:
     r = reading(SCALE, {"one.w": tensor("model", [2.0, 3.0]), "tow.w": tensor("model", [1.0, 1.0])})
-    with pytest.raises(PackError, match=r"program.yaml:6: there is no parameter 'two.w' \(did you mean 'tow.w'\?\)"):
+    with pytest.raises(
+        PackError, match=r"program.yaml:6: there is no parameter 'two.w' \(did you mean 'tow.w'\?\)"
+    ):
         r.call("f", {"x": X})
 
 
@@ -99,7 +104,11 @@ def test_taps_are_those_of_the_last_call() -> None:
 def test_a_substitute_is_used_from_there_on() -> None:
     tensors = "tensors: {x: {axes: ... model, of: scale, says: {en: x, zh: x}}}"
     ones = tensor("model", [1.0, 1.0])
-    r = reading(SCALE.replace("params='one'", "params='one', at='first'"), {"one.w": ones, "two.w": ones}, tensors=tensors)
+    r = reading(
+        SCALE.replace("params='one'", "params='one', at='first'"),
+        {"one.w": ones, "two.w": ones},
+        tensors=tensors,
+    )
     r.substitute = lambda name, t: Named(t.axes, t.array + 1) if name == "first.x" else t
     same(r.call("f", {"x": X}), "query model", X.array + 1)
 
@@ -136,12 +145,15 @@ def test_another_reading_begins_without_a_past() -> None:
 
 
 def test_a_stateless_call_remembers_nothing_nor_do_those_inside_it() -> None:
-    program = CACHE + """
+    program = (
+        CACHE
+        + """
   g:
     given: {x: context dh}
     is: f(x, state='none')
     gives: dh side
 """
+    )
     r = reading(program)
     for _ in range(2):
         same(r.call("g", {"x": tensor("context dh", [[1.0]])}), "dh side", [[1, 2, 0]])
@@ -165,7 +177,9 @@ functions:
 
 def test_what_is_not_remembered_yet_has_no_value_but_for_join() -> None:
     program = CACHE.replace("sum(all, over=key)", "sum(past + all, over=key)")
-    with pytest.raises(PackError, match="nothing is remembered before the first call: only join can take that"):
+    with pytest.raises(
+        PackError, match="nothing is remembered before the first call: only join can take that"
+    ):
         reading(program).call("f", {"x": tensor("context dh", [[1.0]])})
 
 
@@ -204,7 +218,9 @@ def test_two_axes_cannot_have_one_name_inside() -> None:
 
 
 def test_a_bound_axis_brings_its_size_along() -> None:
-    program = BOUND.replace("given: {x: query key}\n    is: count", "given: {x: key}\n    is: count").replace("gives: key query", "gives: key")
+    program = BOUND.replace("given: {x: query key}\n    is: count", "given: {x: key}\n    is: count").replace(
+        "gives: key query", "gives: key"
+    )
     same(reading(program).call("g", {"x": tensor("key", [0, 0, 0])}), "key", [3, 3, 3])
 
 
@@ -255,8 +271,14 @@ functions:
         ({"place": "post", "bias": "none", "scale": "sqrt(D + 2)"}, [[2, 4], [6, 8]]),
     ],
 )
-def test_equations_and_parameters_follow_the_choices(choices: dict[str, object], expected: list[list[int]]) -> None:
-    same(reading(CHOICE, {"b": tensor("model", [10.0, 10.0])}, choices).call("f", {"x": X}), "query model", expected)
+def test_equations_and_parameters_follow_the_choices(
+    choices: dict[str, object], expected: list[list[int]]
+) -> None:
+    same(
+        reading(CHOICE, {"b": tensor("model", [10.0, 10.0])}, choices).call("f", {"x": X}),
+        "query model",
+        expected,
+    )
 
 
 def test_a_tensor_that_the_variant_lacks_is_unknown_and_the_message_says_why() -> None:

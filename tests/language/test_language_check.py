@@ -96,12 +96,17 @@ def test_a_tensor_that_one_variant_lacks() -> None:
 
 def test_unknown_choice() -> None:
     program = changed('normed: {by: place, pre: "norm', 'normed: {by: plaec, pre: "norm')
-    assert "program.yaml:13: 'normed' depends on an unknown choice 'plaec' (did you mean 'place'?)" in faults(program)
+    assert "program.yaml:13: 'normed' depends on an unknown choice 'plaec' (did you mean 'place'?)" in faults(
+        program
+    )
 
 
 def test_unknown_choice_of_a_parameter() -> None:
     program = changed("w: model ff", "w: {axes: model ff, when: {plce: [pre]}}")
-    assert "program.yaml:11: the parameter 'w' depends on an unknown choice 'plce' (did you mean 'place'?)" in faults(program)
+    assert (
+        "program.yaml:11: the parameter 'w' depends on an unknown choice 'plce' (did you mean 'place'?)"
+        in faults(program)
+    )
 
 
 def test_unknown_entry_point() -> None:
@@ -124,7 +129,9 @@ def test_a_result_of_other_axes_than_declared() -> None:
 
 
 def test_a_result_that_loses_an_axis_which_the_declaration_leaves_open() -> None:
-    program = changed("sqrt(mean(x ** 2, over=model) + eps) * weight", "x * weight").replace("is: x / x", "is: sum(x, over=query)")
+    program = changed("sqrt(mean(x ** 2, over=model) + eps) * weight", "x * weight").replace(
+        "is: x / x", "is: sum(x, over=query)"
+    )
     assert faults(program)[0] == (
         "program.yaml:6: norm gives [batch model], declared are [batch query model] (gives: ... model)"
     )
@@ -154,7 +161,9 @@ functions:
     is: where(any(mask, over=key), x, 0)
     gives: ... query
 """
-    assert faults(program) == ["program.yaml:6: the default of 'mask' has axes [query], declared are [... key]"]
+    assert faults(program) == [
+        "program.yaml:6: the default of 'mask' has axes [query], declared are [... key]"
+    ]
 
 
 REMEMBER = """
@@ -306,9 +315,21 @@ def test_a_function_that_is_never_called() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "fault"),
     [
-        ("    let:\n", "    let:\n      extra: 2 * x\n", "program.yaml:13: 'extra', a tensor of f, is never read"),
-        ("      w: model ff\n", "      w: model ff\n      b: ff\n", "program.yaml:12: 'b', a parameter of f, is never read"),
-        ("{x: batch query model}", "{x: batch query model, y: query}", "program.yaml:9: 'y', an input of f, is never read"),
+        (
+            "    let:\n",
+            "    let:\n      extra: 2 * x\n",
+            "program.yaml:13: 'extra', a tensor of f, is never read",
+        ),
+        (
+            "      w: model ff\n",
+            "      w: model ff\n      b: ff\n",
+            "program.yaml:12: 'b', a parameter of f, is never read",
+        ),
+        (
+            "{x: batch query model}",
+            "{x: batch query model, y: query}",
+            "program.yaml:9: 'y', an input of f, is never read",
+        ),
     ],
 )
 def test_a_name_that_is_never_read(old: str, new: str, fault: str) -> None:
@@ -353,7 +374,10 @@ functions:
 )
 def test_a_tensor_with_a_name_that_means_something_everywhere(name: str, other: str) -> None:
     found = faults(NAMES % (name, name))
-    assert f"program.yaml:8: '{name}' is a tensor of f and {other} (one name means one thing: rename it)" in found
+    assert (
+        f"program.yaml:8: '{name}' is a tensor of f and {other} (one name means one thing: rename it)"
+        in found
+    )
 
 
 @pytest.mark.parametrize(
@@ -371,22 +395,25 @@ def test_a_tensor_with_a_name_that_its_function_has_already(name: str, other: st
 def test_an_input_may_bear_the_name_of_its_own_axis() -> None:
     program = "functions:\n  f:\n    given: {query: batch query}\n    is: query + 1\n    gives: batch query\n"
     assert faults(program) == []
-    assert faults(program.replace("{query: batch query}", "{key: batch query}").replace("query + 1", "key + 1")) == [
-        "program.yaml:3: 'key' is an input of f and the axis 'key' (one name means one thing: rename it)"
-    ]
+    assert faults(
+        program.replace("{query: batch query}", "{key: batch query}").replace("query + 1", "key + 1")
+    ) == ["program.yaml:3: 'key' is an input of f and the axis 'key' (one name means one thing: rename it)"]
 
 
 def test_a_parameter_may_bear_the_name_of_a_choice_but_not_of_a_size() -> None:
     program = "functions:\n  f:\n    given: {x: model}\n    parameters: {place: model}\n    is: x + place\n    gives: model\n"
     assert faults(program) == []
-    assert "program.yaml:4: 'Tq' is a parameter of f and the size of axis 'query' (one name means one thing: rename it)" in (
-        faults(program.replace("{place: model}", "{Tq: model}").replace("x + place", "x + Tq"))
+    assert (
+        "program.yaml:4: 'Tq' is a parameter of f and the size of axis 'query' (one name means one thing: rename it)"
+        in (faults(program.replace("{place: model}", "{Tq: model}").replace("x + place", "x + Tq")))
     )
 
 
 def test_a_function_with_a_name_of_the_language() -> None:
     program = SOUND.replace("  norm:", "  exp:").replace("norm(x", "exp(x", 1)
-    assert "program.yaml:3: 'exp' is a function of the language already (give it another name)" in faults(program)
+    assert "program.yaml:3: 'exp' is a function of the language already (give it another name)" in faults(
+        program
+    )
 
 
 def test_two_calls_that_make_the_same_tap() -> None:
@@ -430,15 +457,22 @@ functions:
     is: once + twice
     gives: query
 """
-    assert "program.yaml:13: two calls of count remember in the same place (give one of them at='…')" in faults(program)
+    assert (
+        "program.yaml:13: two calls of count remember in the same place (give one of them at='…')"
+        in faults(program)
+    )
 
 
 # -- what only mistakes may do ------------------------------------------------------------------------
 
 
 def test_reinterpret_is_for_mistakes() -> None:
-    program = changed("    is: hidden\n", '    is: "reinterpret(hidden, order=(query, ff), into=(query, ff))"\n')
-    assert faults(program)[0].startswith("program.yaml:15: reinterpret is for mistakes only, in 'reinterpret(")
+    program = changed(
+        "    is: hidden\n", '    is: "reinterpret(hidden, order=(query, ff), into=(query, ff))"\n'
+    )
+    assert faults(program)[0].startswith(
+        "program.yaml:15: reinterpret is for mistakes only, in 'reinterpret("
+    )
 
 
 def test_exchanging_axes_is_for_mistakes() -> None:

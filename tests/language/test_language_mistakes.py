@@ -70,7 +70,9 @@ def test_alternatives_of_the_same_choice_replace_only_those_named() -> None:
 
 
 def test_alternatives_of_another_choice_replace_the_whole_equation() -> None:
-    assert patched("{y: {by: deep, true: 7 * x, else: x}}".replace("true", '"true"'), {"place": "pre", "deep": False}) == [[3, 3]]
+    assert patched(
+        "{y: {by: deep, true: 7 * x, else: x}}".replace("true", '"true"'), {"place": "pre", "deep": False}
+    ) == [[3, 3]]
 
 
 def test_the_result_is_replaced_as_is() -> None:
@@ -86,7 +88,9 @@ def test_a_new_tensor_stands_before_all_others() -> None:
 
 
 def test_several_mistakes_are_made_together() -> None:
-    text = mistake("{y: 7 * x}") + mistake("{scale: 1.0 + 0 * x}", of="norm").replace("\nmistakes:", "").replace("slip", "slide")
+    text = mistake("{y: 7 * x}") + mistake("{scale: 1.0 + 0 * x}", of="norm").replace(
+        "\nmistakes:", ""
+    ).replace("slip", "slide")
     program = small(PROGRAM, mistakes=text).patched("slip", "slide")
     assert program.functions["layer"].equation("y") is not None
     assert str(program.functions["norm"].let[0].alternatives[""]) == "1.0 + 0 * x"
@@ -102,7 +106,7 @@ def test_an_unknown_mistake() -> None:
 
 def test_sound_mistakes_have_no_fault() -> None:
     assert check("{y: {by: place, pre: before}}") == []
-    assert check("{y: \"reinterpret(x, order=(query, model), into=(query, model))\"}") == []
+    assert check('{y: "reinterpret(x, order=(query, model), into=(query, model))"}') == []
     assert check("{tenfold: 10 * x, y: tenfold}") == []
     assert check("{is: x / (scale + eps) * weight}", of="norm") == []
 
@@ -120,11 +124,15 @@ def test_a_patch_of_a_tensor_that_there_is_not() -> None:
 
 
 def test_a_patch_of_an_input() -> None:
-    assert check("{x: 2 * x}") == ["mistakes.yaml:5: 'slip' replaces 'x', which is an input of layer (patch what reads it)"]
+    assert check("{x: 2 * x}") == [
+        "mistakes.yaml:5: 'slip' replaces 'x', which is an input of layer (patch what reads it)"
+    ]
 
 
 def test_a_patch_of_an_unknown_function() -> None:
-    with pytest.raises(PackError, match=r"'slip' patches an unknown function 'nrom' \(did you mean 'norm'\?\)"):
+    with pytest.raises(
+        PackError, match=r"'slip' patches an unknown function 'nrom' \(did you mean 'norm'\?\)"
+    ):
         check("{nrom.scale: x}")
 
 
@@ -157,7 +165,7 @@ def test_a_patch_that_gives_other_axes() -> None:
 
 def test_a_patch_that_breaks_what_it_does_not_touch() -> None:
     assert check("{scale: index(query) >= 0}", of="norm") == [
-        "mistakes.yaml:3: the mistake 'slip' breaks what stands at program.yaml:6: "
+        "mistakes.yaml:3: the mistake 'slip' breaks what stands at program.yaml:7: "
         "'/' needs numbers, not true or false; write where(…, 1, 0), in 'x / scale * weight'"
     ]
 

@@ -18,9 +18,7 @@ S = Symbolic()
 BOOL, INT, REAL = Shape("bool", (T,)), Shape("int", (T,)), Shape("real", (T,))
 
 
-@pytest.mark.parametrize(
-    ("value", "kind"), [(True, "bool"), (2, "int"), (2.0, "real"), (T, "int")]
-)
+@pytest.mark.parametrize(("value", "kind"), [(True, "bool"), (2, "int"), (2.0, "real"), (T, "int")])
 def test_constants(value: object, kind: str) -> None:
     assert S.constant(value) == Shape(kind)
 
@@ -116,7 +114,9 @@ def test_kinds_that_do_not_fit(name: str, arrays: tuple[Shape, ...], message: st
 
 
 def test_sums_of_masks_and_alternatives_of_numbers() -> None:
-    with pytest.raises(AxisError, match="'sum' needs numbers, not true or false; write any, or count it with cumsum"):
+    with pytest.raises(
+        AxisError, match="'sum' needs numbers, not true or false; write any, or count it with cumsum"
+    ):
         S.reduce("sum", BOOL, 0)
     with pytest.raises(AxisError, match="'max' needs numbers, not true or false; write any"):
         S.reduce("max", BOOL, 0)

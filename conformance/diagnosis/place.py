@@ -1,0 +1,79 @@
+"""Where in the target's own source a failure begins: a second, traced call, after something failed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+from conformance.diagnosis.discovery import Finding, first_non_finite, locate, place_of
+from conformance.diagnosis.fit import Fitter, Suspect
+from conformance.judging.common import Question
+from conformance.judging.observe import call_of
+from conformance.results.records import Place
+from conformance.session import Call
+from conformance.session.tracing import Trace
+
+TRACES = 4
+"""Traced calls of one operation: the same line is not looked for a hundred times."""
+
+
+@runtime_checkable
+class Tracer(Protocol):
+    """A session that can make a call under a trace."""
+
+    def trace(self, call: Call, dtype: str) -> Trace:
+        """Make a call again and record every array that the target's own files bind."""
+
+
+@dataclass
+class Locator:
+    """Finds places; what was found of a mistake in an operation holds for all its failures."""
+
+    fitter: Fitter
+    traces: dict[str, Trace] = field(default_factory=dict)
+    counted: dict[str, int] = field(default_factory=dict)
+    known: dict[tuple[str, str, tuple[str, ...]], Finding] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def find(self, question: Question, suspects: Sequence[Suspect]) -> Finding | None:
+        """The first wrong array of a failed scenario, by the named mistakes or without a name."""
+        operation = question.scenario.operation.name
+        for suspect in suspects:
+            finding = self.known.get((operation, question.scenario.variant.name, suspect.names))
+            if finding is not None:
+                return finding
+        trace = self.trace(question)
+        if trace is None:
+            return None
+        true = question.bench.expected(question.scenario)
+        for suspect in suspects:
+            patched = self.fitter.reading(question.scenario, suspect)
+            finding = locate(trace.records, true, patched, question.dtype) if patched else None
+            if finding is not None and finding.by_mistake:
+                self.known[(operation, question.scenario.variant.name, suspect.names)] = finding
+                return finding
+        return locate(trace.records, true, None, question.dtype)
+
+    def non_finite(self, question: Question) -> Place | None:
+        """The first line at which NaN or infinity appears."""
+        trace = self.trace(question)
+        record = first_non_finite(trace.records) if trace else None
+        return place_of(record) if record else None
+
+    def trace(self, question: Question) -> Trace | None:
+        """The traced call of a scenario; None where the target cannot be traced, or was often enough."""
+        session = question.bench.session
+        if not isinstance(session, Tracer):
+            return None
+        key = f"{question.scenario.key}/{question.dtype}"
+        operation = question.scenario.operation.name
+        if key not in self.traces:
+            if self.counted.get(operation, 0) >= TRACES:
+                return None
+            self.counted[operation] = self.counted.get(operation, 0) + 1
+            expected = question.bench.expected(question.scenario)
+            shapes = [{name: t.array.shape for name, t in step.outputs.items()} for step in expected]
+            self.traces[key] = session.trace(call_of(question.scenario, tap=False, expect=shapes), question.dtype)
+            self.notes += [note for note in self.traces[key].notes if note not in self.notes]
+        return self.traces[key]

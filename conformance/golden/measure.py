@@ -1,0 +1,60 @@
+"""Every tolerance that grading asks for, found by grading the program itself.
+
+The program shows every tensor that a target can show, so whatever a target is asked, the program
+was asked too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from fnmatch import fnmatchcase
+
+from conformance.golden.contents import SEED
+from conformance.grading import Grader, Item, entry_point, plan
+from conformance.judging.program_bench import NoSession, ProgramBench, offer_of
+from conformance.language.arithmetic import Array
+from conformance.pack.model import Pack
+from conformance.plan.scenario import Scenarios
+from conformance.plan.selection import Selection
+from conformance.plan.variants import UNDECLARED, Graded
+
+
+def measured(
+    pack: Pack, dtypes: Sequence[str], cases: Sequence[str] = (), said: Callable[[str], None] = lambda _: None
+) -> dict[str, Array]:
+    """σ by key for every named variant and for targets that declare none, in each dtype, at seed 0.
+
+    With `cases`, only on those whose ids fit one of these patterns.
+    """
+    store: dict[str, Array] = {}
+    offer = offer_of([entry_point(operation) for operation in pack.operations.values()])
+    scenarios = Scenarios(pack, SEED)
+    for dtype in dtypes:
+        bench = ProgramBench(NoSession(), offer, store=store, program=pack.program)
+        before = len(store)
+        for graded in forms(pack):
+            items = [
+                item for item in plan(pack, offer, graded, [dtype], Selection()).items
+                if not cases or any(fnmatchcase(item.case.id, pattern) for pattern in cases)
+            ]
+            for grader, some in _settled(Grader(pack, bench, graded, scenarios, {}), items, dtype):
+                for _ in grader.verdicts(some):
+                    pass
+        said(f"tolerances in {dtype}: {len(store) - before}")
+    return store
+
+
+def forms(pack: Pack) -> Iterator[Graded]:
+    """What a target may declare: each named variant, or none."""
+    for variant in pack.variants.values():
+        yield Graded((variant,), (variant,))
+    yield Graded((pack.variants[UNDECLARED],), ())
+
+
+def _settled(grader: Grader, items: Sequence[Item], dtype: str) -> Iterator[tuple[Grader, list[Item]]]:
+    """The items under every way to settle what their operations leave open, as if a target followed it."""
+    variant = grader.graded.variants[0]
+    ways = {name: list(grader.candidates(o, variant)) for name, o in grader.pack.operations.items()}
+    for i in range(max(map(len, ways.values()))):
+        grader.settled = {(name, variant.name, dtype): way[i] for name, way in ways.items() if i < len(way)}
+        yield grader, [item for item in items if i < len(ways[item.claim.operation])]
