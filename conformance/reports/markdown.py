@@ -40,7 +40,7 @@ def render(results: Results, lang: str = "en") -> str:
     room -= sum(len(part) + 2 for part in tail)
     shown = 0
     for item in report.problems[:PROBLEMS]:
-        part = _problem(item, lang)
+        part = _problem(report, item, lang)
         if len(part) + 2 > room:
             break
         room -= len(part) + 2
@@ -74,14 +74,12 @@ def _headline(report: Report, lang: str) -> Iterator[tuple[str, str]]:
         return
     if report.causes:
         cause = report.causes[0]
-        says = say("or", lang).join(text(m.says, lang) or code(m.id) for m in cause.mistakes)
-        all_of_them = len(report.problems)
-        yield say("cause", lang), says
-        yield "", say("explains", lang, mistakes=code(cause.name), n=len(cause.claims), all=all_of_them)
+        yield say("cause", lang), text(cause.says, lang) or code(cause.name)
+        yield "", text(report.causation, lang)
     else:
         yield say("seen", lang), text(first.worst.summary, lang)
-    if first.where:
-        yield say("place", lang), _place(first.where, lang)
+    if report.where:
+        yield say("place", lang), _place(report.where, lang)
     if first.change:
         yield say("change", lang), code(first.claim.equation)
     else:
@@ -100,7 +98,7 @@ def _ladder(report: Report, lang: str) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
 
 
-def _problem(item: Graded, lang: str) -> str:
+def _problem(report: Report, item: Graded, lang: str) -> str:
     claim = item.claim
     # Within <summary> no Markdown is read, so its escapes would be seen.
     kind = f"<b>{html(say(item.worst.verdict, lang))}</b>"
@@ -110,13 +108,13 @@ def _problem(item: Graded, lang: str) -> str:
     statements = f" ({', '.join(map(plain_text, claim.statements))})" if claim.statements else ""
     if says := f"{text(claim.says, lang)}{statements}".strip():
         lines += [f"> {says}", ""]
-    lines.append(_list(lang, list(_details(item, lang))))
+    lines.append(_list(lang, list(_details(report, item, lang))))
     if item.reproduce:
         lines += ["", say("reproduce without", lang) + say(":", lang).rstrip(), "", fenced(item.reproduce)]
     return "\n".join([*lines, "", "</details>"])
 
 
-def _details(item: Graded, lang: str) -> Iterator[tuple[str, str]]:
+def _details(report: Report, item: Graded, lang: str) -> Iterator[tuple[str, str]]:
     claim, worst = item.claim, item.worst
     if claim.equation:
         yield say(claim.formula, lang), code(claim.equation)
@@ -133,8 +131,8 @@ def _details(item: Graded, lang: str) -> Iterator[tuple[str, str]]:
         yield say("worst", lang), text(worst.summary, lang)
     many = say(";", lang) + say("cases", lang, n=len(item.broken), all=len(item.verdicts))
     yield say("case", lang), plain_text(worst.occasion) + (many if len(item.verdicts) > 1 else "")
-    if item.consequence_of:
-        yield "", plain_text(say("consequence", lang, cause=item.consequence_of))
+    if cause := report.follows.get(claim.id):
+        yield say("cause", lang), plain_text(say("consequence", lang, cause=cause))
     for mistake in item.diagnosis:
         yield say("mistake", lang), f"{code(mistake.id)}{say(':', lang)}{text(mistake.says, lang)}"
     if item.where:

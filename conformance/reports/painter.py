@@ -12,10 +12,12 @@ from conformance.reports import plain
 from conformance.reports.model import Graded, Mistake, Reason, Report, Where
 from conformance.reports.words import pick, say
 from conformance.reports.wrap import wrap
-from conformance.results.records import VERDICTS
+from conformance.results.records import BROKEN, VERDICTS
 
 PROBLEMS = 10
 """Broken claims that are shown in full."""
+FOLLOWING = 10
+"""Broken claims that follow from the same cause as one in full: a line each."""
 REASONS = 12
 """Reasons for not grading that are shown."""
 PRINTED = 12
@@ -67,8 +69,8 @@ class Painter:
             rows.append((self._say("cause"), Styled(self._cause())))
         else:
             rows.append((self._say("seen"), Styled(pick(first.worst.summary, self.lang))))
-        if first.where:
-            rows.append((self._say("place"), self._place(first.where)))
+        if where := self.report.where:
+            rows.append((self._say("place"), self._place(where)))
         if first.change:
             rows.append((self._say("change"), Styled(first.claim.equation)))
         elif says := pick(first.claim.says, self.lang):
@@ -78,14 +80,11 @@ class Painter:
 
     def _cause(self) -> str:
         cause, *others = self.report.causes
-        says = self._say("or").join(pick(m.says, self.lang) or m.id for m in cause.mistakes)
-        counted = self._say(
-            "explains", mistakes=cause.name, n=len(cause.claims), all=len(self.report.problems)
-        )
+        says = pick(cause.says, self.lang) or cause.name
         more = (
-            [self._say("other causes", mistakes=self._joined(c.name for c in others[:3]))] if others else []
+            [self._say("other causes", mistakes=self._joined([c.name for c in others[:3]]))] if others else []
         )
-        return "\n".join([says, counted, *more])
+        return "\n".join([says, pick(self.report.causation, self.lang), *more])
 
     def _place(self, where: Where) -> Styled:
         if where.node:
@@ -144,13 +143,30 @@ class Painter:
         if not problems:
             return
         self._heading(f"{self._say('broken claims')} ({len(problems)})")
-        for number, item in enumerate(problems[:PROBLEMS], 1):
+        alone = [item for item in problems if item.claim.id not in self.report.follows]
+        for number, item in enumerate(alone[:PROBLEMS], 1):
             if number > 1:
                 self.console.print()
             self._problem(number, item)
-        if len(problems) > PROBLEMS:
+        if len(alone) > PROBLEMS:
             self.console.print()
-            self._put(Styled(self._say("more", n=len(problems) - PROBLEMS, report=self.page)))
+            self._put(Styled(self._say("more", n=len(alone) - PROBLEMS, report=self.page)))
+        for cause in dict.fromkeys(self.report.follows.values()):
+            self._following(cause, [p for p in problems if self.report.follows.get(p.claim.id) == cause])
+
+    def _following(self, cause: str, items: Sequence[Graded]) -> None:
+        """Claims that only suffer from a cause, a line each."""
+        self.console.print()
+        self._put(Styled(f"{self._say('following', cause=cause)} ({len(items)})"))
+        width = max(cell_len(self._say(v)) for v in BROKEN)
+        for item in items[:FOLLOWING]:
+            row = Styled(_left(self._say(item.worst.verdict), width), STYLES.get(item.worst.verdict, ""))
+            row.append(f"  {item.claim.id}  ", "not bold default").append(
+                pick(item.claim.title, self.lang), "dim"
+            )
+            self._put(row, indent=2)
+        if len(items) > FOLLOWING:
+            self._put(Styled(self._say("more", n=len(items) - FOLLOWING, report=self.page)), indent=2)
 
     def _problem(self, number: int, item: Graded) -> None:
         claim = item.claim
@@ -173,8 +189,6 @@ class Painter:
         if claim.equation:
             yield self._say(claim.formula), Styled(claim.equation)
         yield self._say("worst"), Styled("\n".join(self._worst(item)))
-        if item.consequence_of:
-            yield "", Styled(self._say("consequence", cause=item.consequence_of))
         if item.diagnosis:
             yield self._say("mistake"), Styled("\n".join(map(self._mistake, item.diagnosis)))
         if item.where:
@@ -201,7 +215,7 @@ class Painter:
 
     def _mistake(self, mistake: Mistake) -> str:
         """Its name; and what it is, unless that stands at the top already."""
-        told = self.report.causes and mistake.id in {m.id for m in self.report.causes[0].mistakes}
+        told = self.report.causes and mistake.id == self.report.causes[0].mistakes[0]
         return mistake.id if told else f"{mistake.id}{self._say(':')}{pick(mistake.says, self.lang)}"
 
     # -- what was not graded, and what was printed ------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 from conformance.language.program import Text
 from conformance.pack.model import RUNGS
 from conformance.reports import plain
-from conformance.reports.lines import claim_of, verdict_of
+from conformance.reports.lines import cause_of, claim_of, verdict_of
 from conformance.reports.model import Cause, Claim, Graded, Reason, Report, Rung, Verdict, Waiver, position
 from conformance.reports.words import word
 from conformance.results.records import VERDICTS
@@ -22,14 +22,18 @@ def report_of(results: Results) -> Report:
     first = _first_broken(end, verdicts)
     graded = _graded(results.claims, verdicts)
     problems = _problems(graded, first.get("claim", ""))
+    causes = _causes(end, problems)
+    follows = _follows(problems, causes)
     return Report(
         conforms=None if end is None else end.get("conforms") is True,
         sentence=_sentence(end, verdicts),
         ladder=_ladder(verdicts, first.get("rung", "")),
         first_broken=first,
         graded=graded,
-        problems=problems,
-        causes=_causes(problems),
+        problems=tuple(sorted(problems, key=lambda item: item.claim.id in follows)),
+        causes=causes,
+        follows=follows,
+        causation=_causation(end, problems, causes),
         refused=_reasons(v for v in verdicts if v.verdict == "unsupported"),
         waived=_reasons(v for v in verdicts if v.verdict == "waived"),
         waivers=_waivers(end.get("waivers") if end is not None else None),
@@ -62,27 +66,48 @@ def _problems(graded: Sequence[Graded], first: str) -> tuple[Graded, ...]:
     return tuple(sorted((item for item in graded if item.broken), key=order))
 
 
-def _causes(problems: Sequence[Graded]) -> tuple[Cause, ...]:
-    """What explains the broken claims; the cause of the claim to look at first stands first."""
+def _causes(end: Mapping[str, Any] | None, problems: Sequence[Graded]) -> tuple[Cause, ...]:
+    """The causes that the end line names; without it, those that the broken claims name."""
+    said = end.get("causes") if end is not None else None
+    if isinstance(said, list):
+        told = [cause_of(line) for line in said[:20] if isinstance(line, Mapping)]
+        if kept := tuple(cause for cause in told if cause.mistakes and cause.claims):
+            return kept
     named: dict[tuple[str, ...], Cause] = {}
     for item in problems:
         key = tuple(m.id for m in item.diagnosis)
         if key:
-            before = named.get(key, Cause(item.diagnosis, ()))
-            named[key] = Cause(before.mistakes, (*before.claims, item.claim.id))
-    first, *rest = named.values() or (None,)
-    if first is None:
+            claims = (*named[key].claims, item.claim.id) if key in named else (item.claim.id,)
+            named[key] = Cause(key, item.diagnosis[0].says, item.where, claims)
+    if not named:
         return ()
+    first, *rest = named.values()
     # A claim that cannot tell two mistakes apart says nothing against the one that another claim names.
-    others = [c for c in rest if not _same(c, first)]
-    alike = [claim for c in rest if _same(c, first) for claim in c.claims]
-    following = [i.claim.id for i in problems if i.consequence_of in {m.id for m in first.mistakes}]
-    whole = dict.fromkeys([*first.claims, *alike, *following])
-    return (Cause(first.mistakes, tuple(whole)), *sorted(others, key=lambda c: -len(c.claims)))
+    alike = [cause for cause in rest if set(cause.mistakes) & set(first.mistakes)]
+    claims = tuple(dict.fromkeys(claim for cause in (first, *alike) for claim in cause.claims))
+    others = sorted((cause for cause in rest if cause not in alike), key=lambda cause: -len(cause.claims))
+    return (Cause(first.mistakes, first.says, first.where, claims), *others)
 
 
-def _same(one: Cause, other: Cause) -> bool:
-    return bool({m.id for m in one.mistakes} & {m.id for m in other.mistakes})
+def _follows(problems: Sequence[Graded], causes: Sequence[Cause]) -> dict[str, str]:
+    """What the broken claims follow from that need no look of their own: one claim shows a cause."""
+    follows: dict[str, str] = {}
+    shown: set[str] = set()
+    for item in problems:
+        name = next((cause.name for cause in causes if item.claim.id in cause.claims), item.consequence_of)
+        if name in shown or item.consequence_of:
+            follows[item.claim.id] = name
+        elif name:
+            shown.add(name)
+    return follows
+
+
+def _causation(end: Mapping[str, Any] | None, problems: Sequence[Graded], causes: Sequence[Cause]) -> Text:
+    said = plain.both(end.get("cause")) if end is not None else plain.both(None)
+    if said.en or not causes:
+        return said
+    explained = {item.claim.id for item in problems if item.claim.id in causes[0].claims}
+    return word("explains", mistakes=causes[0].name, n=len(explained), all=len(problems))
 
 
 def _ladder(verdicts: Sequence[Verdict], first: str) -> tuple[Rung, ...]:

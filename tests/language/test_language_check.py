@@ -234,8 +234,10 @@ functions:
 def test_a_number_where_a_condition_is_needed() -> None:
     program = changed("    is: hidden\n", "    is: where(hidden, 0, 1)\n")
     assert faults(program) == [
-        "program.yaml:15: the condition of where must be true or false, not real numbers; "
-        "write a comparison, in 'where(hidden, 0, 1)'"
+        (
+            "program.yaml:15: the condition of where must be true or false, not real numbers; "
+            "write a comparison, in 'where(hidden, 0, 1)'"
+        )
     ]
 
 
@@ -478,8 +480,10 @@ def test_reinterpret_is_for_mistakes() -> None:
 def test_exchanging_axes_is_for_mistakes() -> None:
     program = changed("    is: hidden\n", '    is: "relabel(hidden, query=batch, batch=query)"\n')
     assert faults(program) == [
-        "program.yaml:15: relabel exchanges axes, which is for mistakes only, "
-        "in 'relabel(hidden, query=batch, batch=query)' (a tensor's values belong to its axes)"
+        (
+            "program.yaml:15: relabel exchanges axes, which is for mistakes only, "
+            "in 'relabel(hidden, query=batch, batch=query)' (a tensor's values belong to its axes)"
+        )
     ]
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from conformance.language.arithmetic import Float64
 from conformance.language.errors import PackError
 from conformance.language.evaluate import Reading
-from conformance.language.arithmetic import Float64
 from language.small import faults, same, small, tensor
 
 PROGRAM = """
@@ -165,16 +165,20 @@ def test_a_patch_that_gives_other_axes() -> None:
 
 def test_a_patch_that_breaks_what_it_does_not_touch() -> None:
     assert check("{scale: index(query) >= 0}", of="norm") == [
-        "mistakes.yaml:3: the mistake 'slip' breaks what stands at program.yaml:7: "
-        "'/' needs numbers, not true or false; write where(…, 1, 0), in 'x / scale * weight'"
+        (
+            "mistakes.yaml:3: the mistake 'slip' breaks what stands at program.yaml:7: "
+            "'/' needs numbers, not true or false; write where(…, 1, 0), in 'x / scale * weight'"
+        )
     ]
 
 
 def test_a_patch_that_breaks_its_callers() -> None:
     program = PROGRAM.replace("    is: layer(x)\n", "    is: x + layer(x)\n")
     assert faults(program, mistakes=mistake('{is: "last(y, count=1, over=query)"}')) == [
-        "mistakes.yaml:3: the mistake 'slip' breaks what stands at program.yaml:18: "
-        "axis 'query' has size Tq here and 1 there, in 'x + layer(x)'"
+        (
+            "mistakes.yaml:3: the mistake 'slip' breaks what stands at program.yaml:18: "
+            "axis 'query' has size Tq here and 1 there, in 'x + layer(x)'"
+        )
     ]
 
 

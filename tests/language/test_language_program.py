@@ -125,7 +125,7 @@ def test_parameters_of_nothing() -> None:
 
 def test_parameters_of_a_function_that_calls_itself() -> None:
     program = small("functions:\n  f:\n    given: {x: query}\n    is: f(x)\n    gives: query\n")
-    with pytest.raises(PackError, match="program.yaml:2: f calls itself"):
+    with pytest.raises(PackError, match=r"program.yaml:2: f calls itself"):
         parameter_axes(program, "f", {})
 
 
