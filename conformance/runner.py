@@ -20,6 +20,7 @@ import numpy as np
 
 from conformance import __version__
 from conformance.diagnosis.causes import cause_lines, causes, sentence
+from conformance.golden.tolerances import known_tolerances
 from conformance.grading import Grader, Item, entry_point, plan
 from conformance.judging.bench import Bench
 from conformance.judging.count import PARAMETER_SHAPES
@@ -89,7 +90,7 @@ def run(
         graded = resolve(pack, offer.variants, options.variants)
         dtypes = options.dtypes or offer.dtypes
         planned = plan(pack, offer, graded, dtypes, options.select)
-        bench = Bench(session, offer)
+        bench = Bench(session, offer, store=known_tolerances(pack))
         grader = Grader.of(pack, bench, graded, seed)
         output = _Output(pack, target, offer, grader, writer, events, options.waivers)
         variants = () if graded.undeclared else tuple(v.name for v in graded.variants)

@@ -20,6 +20,7 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "spec": ("conformance.cli.spec", "List, show and check the claims."),
     "new": ("conformance.cli.new", "Write a commented adapter that runs as it is."),
     "report": ("conformance.cli.report", "Turn results.jsonl into another format."),
+    "golden": ("conformance.cli.golden", "Make, check and hand out golden tensors."),
 }
 """Name of each subcommand, in the order of `--help`: its module, and its one line of help."""
 

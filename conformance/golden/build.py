@@ -21,8 +21,12 @@ BUDGET = 10_000_000
 
 
 def build(
-    pack: Pack, folder: Path, cases: Sequence[str] = (), dtypes: Sequence[str] = DTYPES,
+    pack: Pack,
+    folder: Path,
+    cases: Sequence[str] = (),
+    dtypes: Sequence[str] = DTYPES,
     said: Callable[[str], None] = lambda _: None,
+    jobs: int | None = 1,
 ) -> Manifest:
     """Make every golden of a pack, its tolerances and the manifest, and put them in the place of `folder`.
 
@@ -34,6 +38,7 @@ def build(
         cases: Patterns of case ids; none: all published cases, and the tolerances of all cases.
         dtypes: Those whose tolerances are kept; none: no file of tolerances.
         said: Told what is done, a line at a time.
+        jobs: Processes that measure tolerances, one dtype each at a time; None: one a core.
 
     Returns:
         The manifest that was written.
@@ -44,7 +49,10 @@ def build(
     """
     chosen = goldens(pack, cases)
     if not chosen:
-        raise GoldenError(manifest.NAME, f"the pack {pack.id} has no published case; say `published: true` in one of its cases")
+        raise GoldenError(
+            manifest.NAME,
+            f"the pack {pack.id} has no published case; say `published: true` in one of its cases",
+        )
     folder.parent.mkdir(parents=True, exist_ok=True)
     # Beside it, so that the last step is a rename.
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as place:
@@ -53,14 +61,21 @@ def build(
         files = {golden.name: _written(pack, golden, fresh) for golden in chosen}
         said(f"goldens: {len(files)} files, {_megabytes(sum(e.bytes for e in files.values()))}")
         made = Manifest(
-            manifest.SCHEMA, pack.id, pack.version, pack.digest, __version__, SEED, files,
-            _tolerances(pack, fresh, dtypes, cases, said) if dtypes else None,
+            manifest.SCHEMA,
+            pack.id,
+            pack.version,
+            pack.digest,
+            __version__,
+            SEED,
+            files,
+            _tolerances(pack, fresh, dtypes, cases, said, jobs) if dtypes else None,
         )
         (fresh / manifest.NAME).write_text(manifest.dump(made), encoding="utf-8", newline="\n")
         total = sum(path.stat().st_size for path in fresh.rglob("*") if path.is_file())
         if total > BUDGET:
             raise GoldenError(
-                manifest.NAME, f"the goldens would take {_megabytes(total)} and may take {_megabytes(BUDGET)}; publish fewer cases"
+                manifest.NAME,
+                f"the goldens would take {_megabytes(total)} and may take {_megabytes(BUDGET)}; publish fewer cases",
             )
         _replace(folder, fresh, Path(place) / "old")
     said(f"in all {_megabytes(total)} in {folder}")
@@ -75,15 +90,27 @@ def _written(pack: Pack, golden: Golden, fresh: Path) -> GoldenEntry:
     path.write_bytes(data)
     scenario = golden.scenario
     return GoldenEntry(
-        scenario.case.id, scenario.operation.name, golden.variants[0], list(golden.variants), digest(data), len(data),
-        len(made.tensors), dict(golden.choices), dict(made.omitted),
+        scenario.case.id,
+        scenario.operation.name,
+        golden.variants[0],
+        list(golden.variants),
+        digest(data),
+        len(data),
+        len(made.tensors),
+        dict(golden.choices),
+        dict(made.omitted),
     )
 
 
 def _tolerances(
-    pack: Pack, fresh: Path, dtypes: Sequence[str], cases: Sequence[str], said: Callable[[str], None]
+    pack: Pack,
+    fresh: Path,
+    dtypes: Sequence[str],
+    cases: Sequence[str],
+    said: Callable[[str], None],
+    jobs: int | None,
 ) -> ToleranceEntry:
-    sigmas = measured(pack, dtypes, cases, said)
+    sigmas = measured(pack, dtypes, cases, said, jobs)
     depends = dependence(pack)
     data = tolerances.file_of(sigmas, depends, pack)
     (fresh / tolerances.NAME).write_bytes(data)

@@ -59,7 +59,9 @@ def goldens(pack: Pack, patterns: Sequence[str] = ()) -> list[Golden]:
     cases = [case for case in pack.cases.values() if case.published]
     for pattern in patterns:
         if not any(fnmatchcase(case.id, pattern) for case in cases):
-            raise GoldenError(pattern, "no published case has this id; published cases say `published: true` in the pack")
+            raise GoldenError(
+                pattern, "no published case has this id; published cases say `published: true` in the pack"
+            )
     if patterns:
         cases = [case for case in cases if any(fnmatchcase(case.id, pattern) for pattern in patterns)]
     scenarios = Scenarios(pack, SEED)
@@ -80,10 +82,17 @@ def _of_case(pack: Pack, case: Case, scenarios: Scenarios) -> list[Golden]:
             elif variant.name not in before.variants:
                 found[scenario.key] = replace(before, variants=(*before.variants, variant.name))
     made = list(found.values())
-    for labels in ([""] * len(made), [_values(g) for g in made], [g.variants[0] for g in made], [f"{g.variants[0]}-{_values(g)}" for g in made]):
+    for labels in (
+        [""] * len(made),
+        [_values(g) for g in made],
+        [g.variants[0] for g in made],
+        [f"{g.variants[0]}-{_values(g)}" for g in made],
+    ):
         if len(set(labels)) == len(made):
             return [
-                replace(g, name="-".join(filter(None, (f"{operation.name}/{case.id}", label))) + ".safetensors")
+                replace(
+                    g, name="-".join(filter(None, (f"{operation.name}/{case.id}", label))) + ".safetensors"
+                )
                 for g, label in zip(made, labels, strict=True)
             ]
     raise AssertionError(f"the goldens of {case.id} cannot be told apart by variant and choices")
@@ -143,8 +152,13 @@ def metadata(pack: Pack, golden: Golden, made: Content) -> dict[str, str]:
     """What a file says of itself; the axes of each tensor under the tensor's name."""
     scenario = golden.scenario
     said: dict[str, Any] = {
-        "pack": pack.id, "pack_version": pack.version, "case": scenario.case.id, "operation": scenario.operation.name,
-        "variant": golden.variants[0], "variants": " ".join(golden.variants), "seed": scenario.seed,
+        "pack": pack.id,
+        "pack_version": pack.version,
+        "case": scenario.case.id,
+        "operation": scenario.operation.name,
+        "variant": golden.variants[0],
+        "variants": " ".join(golden.variants),
+        "seed": scenario.seed,
         "schedule": " ".join(map(str, scenario.schedule)),
         "choices": " ".join(f"{name}={key_of(value)}" for name, value in sorted(scenario.choices.items())),
     }

@@ -15,8 +15,16 @@ from conformance.noise import default_generator
 from conformance.pack.model import Pack
 
 SOURCES = (
-    "noise.py", "tolerance.py", "language/*.py", "plan/scenario.py", "plan/draws.py", "plan/relevance.py",
-    "judging/spreads.py", "judging/holds.py", "golden/coding.py", "golden/tolerances.py",
+    "noise.py",
+    "tolerance.py",
+    "language/*.py",
+    "plan/scenario.py",
+    "plan/draws.py",
+    "plan/relevance.py",
+    "judging/spreads.py",
+    "judging/holds.py",
+    "golden/coding.py",
+    "golden/tolerances.py",
 )
 """Of the package; beside the evaluator, whatever makes a key or a σ."""
 PACK_FILES = ("axes.yaml", "tensors.yaml", "operations.yaml", "program/*.yaml")
@@ -34,5 +42,7 @@ def dependence(pack: Pack) -> str:
                 total.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     # NumPy promises no stream for ever; a version number would say too little or too much.
     random = default_generator("0" * 64)
-    total.update(random.random(16).astype("<f8").tobytes() + random.standard_normal(16).astype("<f8").tobytes())
+    total.update(
+        random.random(16).astype("<f8").tobytes() + random.standard_normal(16).astype("<f8").tobytes()
+    )
     return total.hexdigest()

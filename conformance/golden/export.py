@@ -32,9 +32,13 @@ def export(pack: Pack, folder: Path, out: Path, form: Format, cases: Sequence[st
     listed = manifest.load(folder)
     for pattern in cases:
         if not any(fnmatchcase(entry.case, pattern) for entry in listed.files.values()):
-            raise GoldenError(pattern, f"no golden is of this case; there are {', '.join(sorted({e.case for e in listed.files.values()}))}")
+            raise GoldenError(
+                pattern,
+                f"no golden is of this case; there are {', '.join(sorted({e.case for e in listed.files.values()}))}",
+            )
     chosen = {
-        name: entry for name, entry in listed.files.items()
+        name: entry
+        for name, entry in listed.files.items()
         if not cases or any(fnmatchcase(entry.case, pattern) for pattern in cases)
     }
     for name, entry in chosen.items():
@@ -51,7 +55,9 @@ def export(pack: Pack, folder: Path, out: Path, form: Format, cases: Sequence[st
     return written
 
 
-def parted(said: Mapping[str, str], tensors: Mapping[str, Array]) -> tuple[dict[str, str], dict[str, list[str]]]:
+def parted(
+    said: Mapping[str, str], tensors: Mapping[str, Array]
+) -> tuple[dict[str, str], dict[str, list[str]]]:
     """Metadata as what is said of the file, and the axes of each tensor."""
     about = {key: value for key, value in said.items() if key not in tensors}
     return about, {name: said.get(name, "").split() for name in tensors}
@@ -64,7 +70,9 @@ def archive(tensors: Mapping[str, Array], said: Mapping[str, str]) -> bytes:
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as file:
         for name, array in tensors.items():
             member = BytesIO()
-            np.lib.format.write_array(member, np.ascontiguousarray(array).reshape(array.shape), allow_pickle=False)
+            np.lib.format.write_array(
+                member, np.ascontiguousarray(array).reshape(array.shape), allow_pickle=False
+            )
             file.writestr(_member(f"{name}.npy"), member.getvalue())
         file.writestr(_member(METADATA), json.dumps({**about, "axes": axes}, indent=1, ensure_ascii=False))
     return buffer.getvalue()
@@ -86,7 +94,12 @@ def text(tensors: Mapping[str, Array], said: Mapping[str, str]) -> bytes:
     whole: dict[str, Any] = {
         **about,
         "tensors": {
-            name: {"dtype": array.dtype.name, "shape": list(array.shape), "axes": axes[name], "data": _elements(array)}
+            name: {
+                "dtype": array.dtype.name,
+                "shape": list(array.shape),
+                "axes": axes[name],
+                "data": _elements(array),
+            }
             for name, array in tensors.items()
         },
     }
@@ -97,4 +110,7 @@ def _elements(array: Array) -> list[Any]:
     elements: list[Any] = array.reshape(-1).tolist()
     if array.dtype.kind != "f":
         return elements
-    return [x if np.isfinite(x) else "NaN" if np.isnan(x) else "Infinity" if x > 0 else "-Infinity" for x in elements]
+    return [
+        x if np.isfinite(x) else "NaN" if np.isnan(x) else "Infinity" if x > 0 else "-Infinity"
+        for x in elements
+    ]

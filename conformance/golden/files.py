@@ -16,8 +16,14 @@ import numpy as np
 from conformance.language.arithmetic import Array
 
 _TYPES = {
-    "float64": "F64", "float32": "F32", "int64": "I64", "int32": "I32", "uint32": "U32", "uint16": "U16",
-    "uint8": "U8", "bool": "BOOL",
+    "float64": "F64",
+    "float32": "F32",
+    "int64": "I64",
+    "int32": "I32",
+    "uint32": "U32",
+    "uint16": "U16",
+    "uint8": "U8",
+    "bool": "BOOL",
 }
 
 
@@ -46,7 +52,9 @@ def encoded(tensors: Mapping[str, Array], metadata: Mapping[str, str]) -> bytes:
         array = arrays[name]
         data = little_endian(array)
         header[name] = {
-            "dtype": _TYPES[array.dtype.name], "shape": list(array.shape), "data_offsets": [start, start + len(data)],
+            "dtype": _TYPES[array.dtype.name],
+            "shape": list(array.shape),
+            "data_offsets": [start, start + len(data)],
         }
         parts.append(data)
         start += len(data)

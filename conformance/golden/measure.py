@@ -6,8 +6,10 @@ was asked too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from conformance.golden.contents import SEED
 from conformance.grading import Grader, Item, entry_point, plan
@@ -20,27 +22,66 @@ from conformance.plan.variants import UNDECLARED, Graded
 
 
 def measured(
-    pack: Pack, dtypes: Sequence[str], cases: Sequence[str] = (), said: Callable[[str], None] = lambda _: None
+    pack: Pack,
+    dtypes: Sequence[str],
+    cases: Sequence[str] = (),
+    said: Callable[[str], None] = lambda _: None,
+    jobs: int | None = 1,
 ) -> dict[str, Array]:
     """σ by key for every named variant and for targets that declare none, in each dtype, at seed 0.
 
-    With `cases`, only on those whose ids fit one of these patterns.
+    Args:
+        pack: The pack whose claims ask for them.
+        dtypes: Of the targets.
+        cases: Only cases whose ids fit one of these patterns; none: all.
+        said: Told what is done, a line at a time.
+        jobs: Processes, one dtype each at a time; None: one a core. The result is the same.
     """
+    jobs = min(jobs or os.cpu_count() or 1, len(dtypes))
+    if jobs < 2:
+        found = (in_dtype(pack, dtype, cases) for dtype in dtypes)
+        return _joined(found, dtypes, said)
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+        return _joined(
+            pool.map(_in_process, ((pack.folder, dtype, tuple(cases)) for dtype in dtypes)), dtypes, said
+        )
+
+
+def _joined(
+    found: Iterable[dict[str, Array]], dtypes: Sequence[str], said: Callable[[str], None]
+) -> dict[str, Array]:
+    store: dict[str, Array] = {}
+    for dtype, some in zip(dtypes, found, strict=True):
+        said(f"tolerances in {dtype}: {len(some)}")
+        store |= some
+    return store
+
+
+def _in_process(task: tuple[Path, str, tuple[str, ...]]) -> dict[str, Array]:
+    from conformance.pack.load import load_pack
+
+    folder, dtype, cases = task
+    return in_dtype(load_pack(folder), dtype, cases)
+
+
+def in_dtype(pack: Pack, dtype: str, cases: Sequence[str]) -> dict[str, Array]:
+    """The tolerances of one dtype; see `measured`."""
     store: dict[str, Array] = {}
     offer = offer_of([entry_point(operation) for operation in pack.operations.values()])
     scenarios = Scenarios(pack, SEED)
-    for dtype in dtypes:
-        bench = ProgramBench(NoSession(), offer, store=store, program=pack.program)
-        before = len(store)
-        for graded in forms(pack):
-            items = [
-                item for item in plan(pack, offer, graded, [dtype], Selection()).items
-                if not cases or any(fnmatchcase(item.case.id, pattern) for pattern in cases)
-            ]
-            for grader, some in _settled(Grader(pack, bench, graded, scenarios, {}), items, dtype):
-                for _ in grader.verdicts(some):
-                    pass
-        said(f"tolerances in {dtype}: {len(store) - before}")
+    bench = ProgramBench(NoSession(), offer, store=store, program=pack.program)
+    for graded in forms(pack):
+        items = [
+            item
+            for item in plan(pack, offer, graded, [dtype], Selection()).items
+            if not cases or any(fnmatchcase(item.case.id, pattern) for pattern in cases)
+        ]
+        for grader, some in _settled(Grader(pack, bench, graded, scenarios, {}), items, dtype):
+            for _ in grader.verdicts(some):
+                pass
     return store
 
 

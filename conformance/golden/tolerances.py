@@ -127,7 +127,9 @@ def load(path: Path, depends: str | None = None) -> Table:
     if said.get("version") != VERSION:
         raise GoldenError(NAME, f"is of version {said.get('version')}, this is {VERSION}")
     if depends is not None and said.get("depends") != depends:
-        raise GoldenError(NAME, f"is stale: made for {said.get('depends')}, the program and the engine are now {depends}")
+        raise GoldenError(
+            NAME, f"is stale: made for {said.get('depends')}, the program and the engine are now {depends}"
+        )
     try:
         if said["crc"] != str(_crc(tensors)):
             raise GoldenError(NAME, "is damaged: its tables do not have their checksum")
@@ -156,7 +158,7 @@ def file_of(sigmas: Mapping[str, Array], depends: str, pack: Pack) -> bytes:
     number = {key: scenarios[a] * len(suffixes) + suffixes[b] for key, (a, b) in split.items()}
     ordered = sorted(sigmas, key=number.__getitem__)
     coded = [encode(sigmas[key]) for key in ordered]
-    tensors = {
+    tensors: dict[str, Array] = {
         "keys": np.array([number[key] for key in ordered], np.int64),
         "shape": np.array([shapes[np.shape(sigmas[key])] for key in ordered], np.uint16),
         "base": np.array([base for base, _ in coded], np.int32),
@@ -167,7 +169,13 @@ def file_of(sigmas: Mapping[str, Array], depends: str, pack: Pack) -> bytes:
         "shapes": np.frombuffer("\n".join(" ".join(map(str, shape)) for shape in shapes).encode(), np.uint8),
         "codes": np.concatenate([np.zeros(0, np.uint16), *(codes for _, codes in coded)]),
     }
-    said = {"version": VERSION, "pack": pack.id, "pack_version": pack.version, "depends": depends, "crc": str(_crc(tensors))}
+    said = {
+        "version": VERSION,
+        "pack": pack.id,
+        "pack_version": pack.version,
+        "depends": depends,
+        "crc": str(_crc(tensors)),
+    }
     return encoded(tensors, said)
 
 

@@ -22,8 +22,10 @@ from conformance.tolerance import joined, tolerance
 
 @dataclass
 class Report:
-    """What `verify` found. `inexact` counts tensors that differ in their last bits, as sums in
-    another order do; with any, `unchecked` hashes of left out tensors say nothing here.
+    """What `verify` found.
+
+    `inexact` counts tensors that differ in their last bits, as sums in another order make them. With
+    any of these, nothing can be said of the tensors of which only hashes are kept: `unchecked` many.
     """
 
     files: int = 0
@@ -60,19 +62,27 @@ def verify(pack: Pack, folder: Path) -> Report:
     report.problems += of_tolerances(pack, folder, listed.tolerances, sound)
     made = {golden.name: golden for golden in goldens(pack)}
     for name in (name for name in made if name not in listed.files):
-        report.problems.append(GoldenError(name, "is a published case's and not in the manifest; run: conformance golden build"))
+        report.problems.append(
+            GoldenError(name, "is a published case's and not in the manifest; run: conformance golden build")
+        )
     hashes: list[tuple[str, str, str, str]] = []
     for name, entry in listed.files.items():
         if name not in made:
-            report.problems.append(GoldenError(name, "is in the manifest and no published case's; run: conformance golden build"))
+            report.problems.append(
+                GoldenError(name, "is in the manifest and no published case's; run: conformance golden build")
+            )
         elif name in sound:
             hashes += _recomputed(pack, folder, made[name], entry, report)
     if report.inexact:
         report.unchecked = len(hashes)
     else:
         report.problems += [
-            GoldenError(name, f"'{tensor}', of which only the hash is kept, is recomputed as another: {_both(old, new)}")
-            for name, tensor, old, new in hashes if old != new
+            GoldenError(
+                name,
+                f"'{tensor}', of which only the hash is kept, is recomputed as another: {_both(old, new)}",
+            )
+            for name, tensor, old, new in hashes
+            if old != new
         ]
     return report
 
@@ -132,7 +142,10 @@ def of_tolerances(
 ) -> Iterator[GoldenError]:
     """Whether the tolerances can be read, and are those of this program and engine. `sound` files have their hash."""
     if entry is None:
-        yield GoldenError(tolerances.NAME, "is not there, so every run measures its tolerances; run: conformance golden build")
+        yield GoldenError(
+            tolerances.NAME,
+            "is not there, so every run measures its tolerances; run: conformance golden build",
+        )
         return
     current = dependence(pack)
     if entry.depends != current:
@@ -174,7 +187,9 @@ def _recomputed(
         report.problems.append(GoldenError(name, f"says {fields[0]}: {was!r}, and the pack says {now!r}"))
         return []
     if set(entry.omitted) != set(made.omitted):
-        report.problems.append(GoldenError(name, "hashes of other tensors are kept than those that are left out"))
+        report.problems.append(
+            GoldenError(name, "hashes of other tensors are kept than those that are left out")
+        )
         return []
     spreads = Spreads(lambda scenario: scenario.read(Float64()))
     for tensor, named in made.tensors.items():
@@ -184,7 +199,9 @@ def _recomputed(
     return [(name, tensor, entry.omitted[tensor], made.omitted[tensor]) for tensor in made.omitted]
 
 
-def _compared(stored: Array, now: Array, tensor: str, golden: Golden, spreads: Spreads, report: Report) -> str:
+def _compared(
+    stored: Array, now: Array, tensor: str, golden: Golden, spreads: Spreads, report: Report
+) -> str:
     """What is wrong with a stored tensor, or nothing.
 
     Another machine sums in another order, and the float64 tolerance says how much that may do.

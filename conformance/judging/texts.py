@@ -19,8 +19,9 @@ def agrees(margin: float | None) -> Text:
 def differs(evidence: Evidence, margin: float) -> Text:
     """Got one number, expected another, at a named place."""
     place = at(evidence.index)
-    times = "" if margin == float("inf") else f", {margin:.3g} tolerances off"
-    zh_times = "" if margin == float("inf") else f"，偏差为容差的 {margin:.3g} 倍"
+    off = f"{margin:.3g}" if margin < 1000 else f"{float(f'{margin:.3g}'):,.0f}"
+    times = "" if margin == float("inf") else f", {off} tolerances off"
+    zh_times = "" if margin == float("inf") else f"，偏差为容差的 {off} 倍"
     got, expected = number(evidence.got), number(evidence.expected)
     return Text(
         f"`{evidence.tensor}` at {place.en} is {got}, expected {expected}{times}",

@@ -69,9 +69,8 @@ def variants(source: Source, fields: Mapping[str, ChoiceField]) -> dict[str, Var
     found = {}
     for name in entries(source, "variants"):
         at = source.at("variants", name)
-        data = dict(source.data["variants"][name] or {})
         says = convert(source, ("variants", name, "says"), d.TextDocument)
-        data.pop("says")
+        data = {key: value for key, value in source.data["variants"][name].items() if key != "says"}
         found[name] = Variant(name, choices_of(data, fields, {}, at), text(says))
     return found
 

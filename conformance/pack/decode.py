@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from types import UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
@@ -12,40 +13,102 @@ from conformance.language.errors import PackError, suggestion
 from conformance.pack.yaml_source import Key, Source
 
 T = TypeVar("T")
-_UNKNOWN = re.compile(r"unknown field `([^`]+)`")
 _PATH = re.compile(r" - at `\$(.*)`$")
-_STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
+_STEP = re.compile(r"\.(\w+)|\[(\d+)\]|\[(\.\.\.)\]")
+_UNKNOWN = re.compile(r"unknown field `([^`]+)`")
+_MISSING = re.compile(r"missing required field `([^`]+)`")
+_EXPECTED = re.compile(r"Expected `([^`]+)`, got `([^`]+)`")
+_NAMES = {
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "object": "a mapping",
+    "array": "a list",
+    "null": "nothing",
+}
 
 
 def convert(source: Source, path: tuple[Key, ...], kind: type[T]) -> T:
     """The piece of `source` at `path` as `kind`. Raises `PackError` at the line at fault."""
-    data = _piece(source.data, path)
+    data = _piece(source, path)
     try:
         return msgspec.convert(data, kind, strict=True)
     except msgspec.ValidationError as error:
         text = str(error)
-        steps: tuple[Key, ...] = ()
         found = _PATH.search(text)
-        if found:
-            steps = tuple(name or int(i) for name, i in _STEP.findall(found.group(1)))
-            text = text[: found.start()]
-        unknown = _UNKNOWN.search(text)
+        text = text[: found.start()] if found else text
+        steps, at_fault = _follow(data, kind, found.group(1) if found else "")
         hint = ""
-        if unknown:
-            steps = (*steps, unknown.group(1))
-            hint = suggestion(unknown.group(1), _fields(kind))
+        if unknown := _UNKNOWN.search(text):
+            known = _fields(at_fault)
             text = f"unknown key '{unknown.group(1)}'"
-        where = ".".join(str(step) for step in path)
+            hint = suggestion(unknown.group(1), known) or f"there are {', '.join(known)}"
+            steps = (*steps, unknown.group(1))
+        elif missing := _MISSING.search(text):
+            text = f"'{missing.group(1)}' is missing"
+        elif expected := _EXPECTED.search(text):
+            wanted = " or ".join(_NAMES.get(name, name) for name in expected.group(1).split(" | "))
+            text = f"{wanted} is expected, not {_NAMES.get(expected.group(2), expected.group(2))}"
+        where = ".".join(str(step) for step in (*path, *steps[: -1 if unknown else None]))
         raise PackError(f"{text} in {where or 'the file'}", source.at(*path, *steps), hint) from None
 
 
+def _follow(data: Any, kind: Any, path: str) -> tuple[tuple[Key, ...], Any]:
+    """The keys along a path of msgspec's, and the type that is expected at its end.
+
+    msgspec does not say which entry of a mapping is at fault; it is the first that does not convert.
+    """
+    steps: list[Key] = []
+    for name, index, _ in _STEP.findall(path):
+        options = _options(kind)
+        if name:
+            kind = next(
+                f.type
+                for o in options
+                if _is_struct(o)
+                for f in msgspec.structs.fields(o)
+                if f.encode_name == name
+            )
+            steps.append(name)
+        elif index:
+            kind = next(get_args(o)[0] for o in options if get_origin(o) is list)
+            steps.append(int(index))
+        else:
+            kind = next(get_args(o)[1] for o in options if get_origin(o) is dict)
+            steps.append(next(key for key, value in data.items() if not _converts(value, kind)))
+        data = data[steps[-1]]
+    return tuple(steps), kind
+
+
+def _options(kind: Any) -> tuple[Any, ...]:
+    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+
+
+def _is_struct(kind: Any) -> bool:
+    return hasattr(kind, "__struct_fields__")
+
+
+def _converts(value: Any, kind: Any) -> bool:
+    try:
+        msgspec.convert(value, kind, strict=True)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
 def _fields(kind: Any) -> list[str]:
-    return [f.encode_name for f in msgspec.structs.fields(kind)] if hasattr(kind, "__struct_fields__") else []
+    return [f.encode_name for o in _options(kind) if _is_struct(o) for f in msgspec.structs.fields(o)]
 
 
-def _piece(data: Any, path: tuple[Key, ...]) -> Any:
-    for step in path:
-        data = data[step]
+def _piece(source: Source, path: tuple[Key, ...]) -> Any:
+    data = source.data
+    for i, step in enumerate(path):
+        found = data[step] if isinstance(data, list) or (isinstance(data, dict) and step in data) else None
+        if found is None:
+            where = ".".join(str(part) for part in path[:i])
+            raise PackError(f"'{step}' is missing in {where or 'the file'}", source.at(*path[:i]))
+        data = found
     return data
 
 

@@ -95,6 +95,8 @@ class _Builder:
         if not isinstance(node, yaml.ScalarNode):
             raise PackError("a key must be a word", self.location(node))
         text = str(node.value)
+        if node.tag == "tag:yaml.org,2002:merge":
+            raise PackError("the merge key << is not part of a pack's form", self.location(node), "repeat the entries")
         if node.tag == "tag:yaml.org,2002:bool" and not node.style:
             raise PackError(
                 f"YAML reads the key {text} as a boolean", self.location(node), f'write "{text}":'

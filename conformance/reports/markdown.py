@@ -82,7 +82,7 @@ def _headline(report: Report, lang: str) -> Iterator[tuple[str, str]]:
         yield say("place", lang), _place(report.where, lang)
     if first.change:
         yield say("change", lang), code(first.claim.equation)
-    else:
+    elif not report.causes:
         yield say("should", lang), text(first.claim.says, lang) or code(first.claim.id)
 
 

@@ -73,7 +73,7 @@ class Painter:
             rows.append((self._say("place"), self._place(where)))
         if first.change:
             rows.append((self._say("change"), Styled(first.claim.equation)))
-        elif says := pick(first.claim.says, self.lang):
+        elif not self.report.causes and (says := pick(first.claim.says, self.lang)):
             rows.append((self._say("should"), Styled(says)))
         self.console.print()
         self._rows(rows, indent=2)
@@ -159,11 +159,11 @@ class Painter:
         self.console.print()
         self._put(Styled(f"{self._say('following', cause=cause)} ({len(items)})"))
         width = max(cell_len(self._say(v)) for v in BROKEN)
+        ids = max(cell_len(item.claim.id) for item in items[:FOLLOWING])
         for item in items[:FOLLOWING]:
             row = Styled(_left(self._say(item.worst.verdict), width), STYLES.get(item.worst.verdict, ""))
-            row.append(f"  {item.claim.id}  ", "not bold default").append(
-                pick(item.claim.title, self.lang), "dim"
-            )
+            row.append(f"  {_left(item.claim.id, ids)}  ", "not bold default")
+            row.append(pick(item.claim.title, self.lang), "dim")
             self._put(row, indent=2)
         if len(items) > FOLLOWING:
             self._put(Styled(self._say("more", n=len(items) - FOLLOWING, report=self.page)), indent=2)

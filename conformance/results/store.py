@@ -9,6 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TextIO
 
+from conformance.results.records import SCHEMA, VERDICTS
+
 FILE = "results.jsonl"
 
 
@@ -25,7 +27,7 @@ class Writer:
         self._written: set[str] = set()
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._file: TextIO = self.path.open("w", encoding="utf-8")
+            self._file: TextIO = self.path.open("w", encoding="utf-8", errors="backslashreplace")
         except OSError as error:
             raise StoreError(
                 f"the report cannot be written to {folder}: {error.strerror}; choose another folder with -o DIR"
@@ -107,7 +109,7 @@ def read_results(path: Path) -> Results:
         raise StoreError(
             f"{file} cannot be read: {error.strerror}; pass a results.jsonl or the folder of one"
         ) from None
-    return parse_results(text.splitlines(), str(file))
+    return parse_results(text.split("\n"), str(file))  # not splitlines: a text may hold U+2028
 
 
 def parse_results(lines: Iterable[str], name: str) -> Results:
@@ -118,30 +120,28 @@ def parse_results(lines: Iterable[str], name: str) -> Results:
     end: Mapping[str, Any] | None = None
     notes: list[str] = []
     for number, text in enumerate(lines, 1):
+        if not text.strip():
+            continue
         try:
             line = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             notes.append(f"line {number} is cut off or no JSON; it and what follows are left out")
             break
         kind = line.get("kind") if isinstance(line, dict) else None
         if run is None:
             if kind != "run":
-                raise StoreError(
-                    f"{name} line {number} is no run line: this is no results file of conformance"
-                )
+                raise StoreError(f"{name} line {number} is no run line: this is no results file of conformance")
             run = line
-            if line.get("schema", 0) > 1:
-                notes.append(
-                    f"written by a newer version (schema {line['schema']}); read as far as it is known"
-                )
-        elif kind == "claim":
+            if line.get("schema") != SCHEMA:
+                notes.append(f"written by another version (schema {line.get('schema')!r}); read as far as it is known")
+        elif kind == "claim" and isinstance(line.get("id"), str):
             claims[line["id"]] = line
-        elif kind == "verdict":
+        elif kind == "verdict" and line.get("verdict") in VERDICTS and isinstance(line.get("claim"), str):
             verdicts.append(line)
         elif kind == "end":
             end = line
         else:
-            notes.append(f"line {number} is of an unknown kind {kind!r}")
+            notes.append(f"line {number} is of an unknown kind {str(kind)[:40]!r}, or incomplete; it is left out")
     if run is None:
         raise StoreError(f"{name} is empty: this is no results file of conformance")
     return Results(run, claims, tuple(verdicts), end, tuple(notes))

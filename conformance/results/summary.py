@@ -99,7 +99,7 @@ def sentence(summary: Summary) -> Text:
     zh_missing = f"；要求评测但未评：{', '.join(summary.missing)}" if summary.missing else ""
     return Text(
         f"does not conform: {broken} of {broken + summary.counts['pass']} verdicts broken; graded {much}, {what}{missing}",
-        f"不符合：{broken + summary.counts['pass']} 个判定中有 {broken} 个未通过；评测了{zh_much}，{zh_what}{zh_missing}",
+        f"不符合：{broken + summary.counts['pass']} 个判定中有 {broken} 个未通过；评测了 {zh_much}，{zh_what}{zh_missing}",
     )
 
 

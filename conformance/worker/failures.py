@@ -63,16 +63,24 @@ class Sources:
 
     def line(self, file: str, number: int | None) -> str:
         """Line `number` of `file` without its indentation, '' when it cannot be had."""
-        if number is None:
-            return ""
+        return "" if number is None else self.lines(file, number, number)
+
+    def lines(self, file: str, first: int, last: int) -> str:
+        """Lines `first` to `last` of `file` in one, without indentation, '' when they cannot be had."""
+        text = self._all(file)[max(first - 1, 0) : last] if first > 0 else []
+        return " ".join(line.strip() for line in text[:MAX_TEXT]).strip()[:MAX_TEXT]
+
+    def text(self, file: str) -> str:
+        """All of `file`, '' when it cannot be had."""
+        return "\n".join(line.rstrip("\r\n") for line in self._all(file))
+
+    def _all(self, file: str) -> list[str]:
         if file == self.path:
-            text = self._lines[number - 1] if 0 < number <= len(self._lines) else ""
-        else:
-            try:
-                text = linecache.getline(file, number)
-            except Exception:  # what it uses may have been replaced
-                text = ""
-        return text.strip()[:MAX_TEXT]
+            return self._lines
+        try:
+            return linecache.getlines(file)
+        except Exception:  # what it uses may have been replaced
+            return []
 
 
 def type_name(error: BaseException) -> str:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 DTYPES = ("float16", "bfloat16", "float32", "float64")
 _FLOATS: dict[str, Any] = {"float16": float16, "float32": float32, "float64": float64}
 _WIRE = {"f2": "<f2", "f4": "<f4", "f8": "<f8", "i8": "<i8", "b1": "|b1"}
+_AS_THEY_ARE = frozenset(("<f2", "<f4", "<f8", "<i8", "|b1"))
 _BYTES = {"<f2": 2, "<f4": 4, "<f8": 8, "<i8": 8, "|b1": 1}
 
 
@@ -138,6 +139,37 @@ class NumPy:
             return Seen(declared, wire, shape, None)
         return Seen(declared, wire, shape, plain.astype(wire, copy=False))
 
+    def is_array(self, kind: type) -> bool:
+        """Whether objects of this class are arrays; numbers are not."""
+        return issubclass(kind, ndarray)
+
+    def bytes_of(self, value: Any, least: int, most: int) -> tuple[str, tuple[int, ...], bytes | None] | None:
+        """(dtype, shape, bytes in C order) of an array; None for fewer than `least` elements.
+
+        The bytes are None when they are more than `most`. Raises NotATensor for arrays of anything
+        but numbers.
+        """
+        if issubclass(type(value), ndarray):
+            plain = ndarray.view(value, ndarray)
+            if plain.size < least:
+                return None
+            wire = plain.dtype.str
+            if wire in _AS_THEY_ARE:
+                return wire, plain.shape, plain.tobytes() if plain.nbytes <= most else None
+        seen = self.look(value, most, floats_only=False)
+        if seen.data is None:
+            return seen.wire, seen.shape, None
+        return (seen.wire, seen.shape, seen.data.tobytes()) if seen.data.size >= least else None
+
+    def memory(self, value: Any) -> Any:
+        """What tells whether two arrays share memory: equal for views of the same array."""
+        while issubclass(type(value), ndarray):
+            base = ndarray.base.__get__(value)  # type: ignore[attr-defined]
+            if base is None:
+                break
+            value = base
+        return id(value)
+
     def _hint(self, value: Any) -> str:
         is_torch = module_of(value).partition(".")[0] == "torch"
         return ' (for PyTorch declare framework = "torch")' if is_torch else ""
@@ -198,6 +230,16 @@ class Torch(NumPy):
         if declared == "bfloat16":
             dense = dense.float()
         return Seen(declared, wire, shape, dense.numpy().astype(wire, copy=False))
+
+    def is_array(self, kind: type) -> bool:
+        """As NumPy.is_array, for tensors too."""
+        return issubclass(kind, (self._tensor, ndarray))
+
+    def memory(self, value: Any) -> Any:
+        """As NumPy.memory, for tensors too."""
+        if issubclass(type(value), self._tensor):
+            return value.untyped_storage().data_ptr()
+        return super().memory(value)
 
 
 def framework(name: str) -> NumPy:

@@ -138,6 +138,8 @@ def hostile(filler: str = "") -> list[Line]:
         verdict("q005.waived", "layer", "waived", summary=text(bad)),
         end(
             False, {"rung": "operation", "claim": "q006.attention", "tensor": bad}, sentence=text(bad),
+            cause=text(bad),
+            causes=[{"mistakes": [bad], "says": text(bad), "where": place, "claims": ["q006.attention"], "verdicts": 1}],
             waivers=[{"claim": bad, "reason": bad, "expires": "2027-01-31", "state": "used", "verdicts": 1}],
         ),
     ]  # fmt: skip

@@ -26,7 +26,7 @@ def test_markdown_puts_the_cause_first():
     out = markdown.render(results(failing())).split("\n")
     assert out[0] == "### ❌ `my_model.py` does not conform: 4 of 9 verdicts broken"
     assert out[2] == "- **cause**: The scores are divided by √d\\_model; divide by √Dh."
-    assert out[3] == "  - `scale-by-model-width`; explains 2 of 3 broken claims"
+    assert out[3] == "  - scale-by-model-width; explains 2 of 3 broken claims"
     assert out[4] == "- **place**: `my_model.py:41` `s = q @ k.T / np.sqrt(d_model)` (variable `s`)"
     assert out[5] == "- **change**: `z = dot(weights, values, over=key)`"
 

@@ -1,7 +1,7 @@
 """What reports are made of: the claims, the ladder, the cause."""
 
 import pytest
-from reports_helpers import SCALE, claim, end, failed, failing, passing, results, run, text, verdict
+from reports_helpers import PLACE, SCALE, claim, end, failed, failing, passing, results, run, text, verdict
 
 from conformance.reports.reading import report_of
 
@@ -21,7 +21,7 @@ def test_a_passing_run():
 
 def test_each_broken_claim_once_with_its_worst_case():
     report = report_of(results(failing()))
-    assert [p.claim.id for p in report.problems] == ["q006.attention", "q007.weights", "q005.residual"]
+    assert [p.claim.id for p in report.problems] == ["q006.attention", "q005.residual", "q007.weights"]
     attention = report.problems[0]
     assert len(attention.broken) == 2
     assert len(attention.verdicts) == 3
@@ -31,7 +31,7 @@ def test_each_broken_claim_once_with_its_worst_case():
     assert attention.worst.evidence.index == "head 1, query 2, key 3"
     assert attention.where is not None
     assert attention.where.at == "my_model.py:41"
-    assert report.problems[1].worst.off == "NaN"
+    assert report.problems[2].worst.off == "NaN"
     assert [r.name for r in report.ladder if r.first_broken] == ["operation"]
 
 
@@ -53,8 +53,44 @@ def test_mistakes_that_one_claim_cannot_tell_apart_do_not_make_another_cause():
     ]
     report = report_of(results(lines))
     assert [c.name for c in report.causes] == ["scale-by-model-width", "no-mask"]
-    assert set(report.causes[0].claims) == {"a", "b", "d"}
-    assert report.problems[-1].consequence_of == "scale-by-model-width"
+    assert report.causes[0].claims == ("a", "b")
+    assert report.follows == {"b": "scale-by-model-width", "d": "scale-by-model-width"}
+    assert [p.claim.id for p in report.problems] == ["a", "c", "b", "d"]
+
+
+def caused(**more):
+    cause = {
+        "mistakes": ["scale-by-model-width"],
+        "says": SCALE["says"],
+        "where": PLACE,
+        "claims": ["b", "c"],
+        "verdicts": 9,
+    }
+    said = text(
+        "everything red follows from scale-by-model-width", "所有未通过的判定都源于 scale-by-model-width"
+    )
+    lines = [
+        run(),
+        *(failed(name, diagnosis=[] if name == "a" else [SCALE]) for name in "abc"),
+        end(False, {"rung": "operation", "claim": "a", "tensor": "z"}, cause=said, causes=[cause | more]),
+    ]
+    return report_of(results(lines))
+
+
+def test_the_causes_of_the_end_line_are_taken():
+    report = caused()
+    assert report.causation.en == "everything red follows from scale-by-model-width"
+    assert [c.name for c in report.causes] == ["scale-by-model-width"]
+    assert report.follows == {"c": "scale-by-model-width"}
+    assert report.first is not None
+    assert report.first.claim.id == "b"
+    assert report.where is not None
+    assert report.where.at == "my_model.py:41"
+
+
+def test_mistakes_that_fit_alike_are_named_together():
+    assert caused(mistakes=["m1", "m2"]).causes[0].name == "m1 / m2"
+    assert caused(claims=[]).causes[0].claims == ("b", "c")  # no cause: those that the verdicts name
 
 
 def test_what_was_not_graded_is_grouped_by_reason():

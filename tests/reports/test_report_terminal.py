@@ -6,6 +6,7 @@ import pytest
 from reports_helpers import (
     HOSTILE,
     PLACE,
+    SCALE,
     claim,
     end,
     failed,
@@ -65,7 +66,7 @@ def test_the_ladder_has_counts_and_names_the_first_broken_rung():
 
 def test_a_broken_claim_says_all_that_is_needed_to_mend_it():
     out = shown(failing())
-    first = out[out.index("1. fail") : out.index("2. fail")]
+    first = out[out.index("1. fail") : out.index("2. error")]
     for part in (
         "q006.attention  MUST, operation",
         "Title of q006.attention",
@@ -81,7 +82,20 @@ def test_a_broken_claim_says_all_that_is_needed_to_mend_it():
     ):
         assert part in first
     assert "it raised ValueError: shapes (3,4) and (5,4)" in out
-    assert out.count("q007.weights") == 2  # its id, and in the title
+
+
+def test_claims_of_one_cause_read_as_one_problem():
+    lines = [
+        run(),
+        *(line for i in range(100) for line in (claim(f"c{i}"), failed(f"c{i}", diagnosis=[SCALE]))),
+        end(False),
+    ]
+    out = shown(lines)
+    assert "1. fail  c0" in out
+    assert "2. fail" not in out
+    assert "These follow from scale-by-model-width (99)\n  fail     c1   Title of c1\n" in out
+    assert "… and 89 more in report.html" in out
+    assert out.count("\n") < 50
 
 
 def test_what_was_not_graded_and_what_was_printed():

@@ -1,0 +1,119 @@
+"""Lines of source as statements: which line a person would name, and what a statement may change.
+
+An interpreter reports the line of each piece of an expression. A person means the statement: the
+first line of the innermost one, without the body of an `if`, a `for`, a `def`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Optional
+
+MAX_SOURCE = 2_000_000  # characters; longer files are not analysed
+MUTATORS = frozenset(
+    ("append", "insert", "extend", "update", "setdefault", "fill", "sort", "put", "itemset", "appendleft")
+)
+
+Path = tuple[str, Optional[str]]  # a name, and one of its attributes: `self.cache` is ("self", "cache")
+
+
+class Statement(NamedTuple):
+    """One statement, or all that share a line.
+
+    `names` are those that it mentions, all that it can rebind or edit; `paths` what it stores into
+    or calls a changing method of, other than a plain name.
+    """
+
+    first: int
+    last: int
+    names: frozenset[str]
+    paths: tuple[Path, ...]
+    returns: bool
+
+
+def statements(text: str) -> dict[int, Statement]:
+    """The statement that each line belongs to; {} for what is no Python."""
+    if len(text) > MAX_SOURCE:
+        return {}
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    table: dict[int, Statement] = {}
+    for node in ast.walk(tree):
+        for first, parts, returns in _pieces(node):
+            last = max([first, *(getattr(part, "end_lineno", None) or first for part in parts)])
+            statement = Statement(first, last, *_mentions(parts), returns)
+            for line in range(first, last + 1):
+                other = table.get(line)
+                table[line] = statement if other is None else _both(other, statement)
+    return table
+
+
+def _both(one: Statement, other: Statement) -> Statement:
+    """Two statements that share a line: `if a: b = c`."""
+    return Statement(
+        min(one.first, other.first),
+        max(one.last, other.last),
+        one.names | other.names,
+        tuple(dict.fromkeys(one.paths + other.paths)),
+        one.returns or other.returns,
+    )
+
+
+def _pieces(node: ast.AST) -> Iterator[tuple[int, list[Any], bool]]:
+    """(first line, nodes, whether it returns) of a statement without its body; decorators apart."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        for decorator in node.decorator_list:
+            yield decorator.lineno, [decorator], False
+        if isinstance(node, ast.ClassDef):
+            yield node.lineno, [*node.bases, *node.keywords], False
+        else:
+            yield node.lineno, [node.args], False
+    elif isinstance(node, (ast.For, ast.AsyncFor)):
+        yield node.lineno, [node.target, node.iter], False
+    elif isinstance(node, (ast.If, ast.While)):
+        yield node.lineno, [node.test], False
+    elif isinstance(node, (ast.With, ast.AsyncWith)):
+        yield node.lineno, list(node.items), False
+    elif isinstance(node, ast.ExceptHandler):
+        yield node.lineno, [] if node.type is None else [node.type], False
+    elif type(node).__name__ == "Match":  # Python 3.10
+        yield node.lineno, [node.subject], False  # type: ignore[attr-defined]
+    elif type(node).__name__ == "match_case":
+        pattern, guard = node.pattern, node.guard  # type: ignore[attr-defined]
+        yield pattern.lineno, [pattern] if guard is None else [pattern, guard], False
+    elif isinstance(node, ast.stmt) and not hasattr(node, "body"):
+        yield node.lineno, [node], isinstance(node, ast.Return)
+
+
+def _mentions(parts: list[Any]) -> tuple[frozenset[str], tuple[Path, ...]]:
+    names: set[str] = set()
+    paths: dict[Path, None] = {}
+    for part in parts:
+        for node in ast.walk(part):
+            if isinstance(node, ast.Name):
+                names.add(node.id)
+            elif isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
+                _add(paths, node)
+            elif isinstance(node, ast.Call):
+                if isinstance(node.func, ast.Attribute) and node.func.attr in MUTATORS:
+                    _add(paths, node.func.value)
+                for keyword in node.keywords:
+                    if keyword.arg == "out":
+                        _add(paths, keyword.value)
+            elif type(node).__name__ in ("MatchAs", "MatchStar", "MatchMapping"):
+                captured = getattr(node, "name", None) or getattr(node, "rest", None)
+                names.update([captured] if captured else [])
+    return frozenset(names), tuple(paths)
+
+
+def _add(paths: dict[Path, None], node: ast.AST) -> None:
+    """The name, and its first attribute, that a target such as `self.cache[i]["k"]` begins with."""
+    attribute: str | None = None
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred)):
+        attribute = node.attr if isinstance(node, ast.Attribute) else attribute
+        node = node.value
+    if isinstance(node, ast.Name):
+        paths[node.id, attribute] = None
