@@ -132,8 +132,10 @@ def parse_results(lines: Iterable[str], name: str) -> Results:
             if kind != "run":
                 raise StoreError(f"{name} line {number} is no run line: this is no results file of conformance")
             run = line
-            if line.get("schema") != SCHEMA:
-                notes.append(f"written by another version (schema {line.get('schema')!r}); read as far as it is known")
+            schema = line.get("schema")
+            if schema != SCHEMA:
+                which = "a newer" if isinstance(schema, int) and schema > SCHEMA else "another"
+                notes.append(f"written by {which} version (schema {schema!r}); read as far as it is known")
         elif kind == "claim" and isinstance(line.get("id"), str):
             claims[line["id"]] = line
         elif kind == "verdict" and line.get("verdict") in VERDICTS and isinstance(line.get("claim"), str):
