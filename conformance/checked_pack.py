@@ -1,6 +1,6 @@
 """A pack with every check made: what the command line opens.
 
-Loading decodes the files; here the program is read over symbolic sizes, and each claim must read
+Loading decodes the files and reads the program over symbolic sizes; here each claim must read
 something that a target computed. Whether every statement is decided is asked by `spec check`.
 """
 
@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from conformance.judging.kinds import KINDS
-from conformance.language.check import EntryPoint, check, explored
 from conformance.language.errors import PackError, PackErrors, suggestion
 from conformance.pack.load import load_pack
 from conformance.pack.model import Claim, Pack
@@ -18,36 +17,16 @@ from conformance.pack.model import Claim, Pack
 ALWAYS_COMPUTED = frozenset({"arguments", "parameters"})
 
 
-def open_checked(folder: Path) -> Pack:
-    """The pack in `folder`. Raises `PackError`, or `PackErrors` with all faults."""
-    pack = load_pack(folder)
-    errors = [*static_errors(pack), *claim_errors(pack)]
+def open_checked(folder: Path, *, mistakes: bool = False) -> Pack:
+    """The pack in `folder`, its claims checked as well; `mistakes` as in `load_pack`.
+
+    Raises `PackError`, or `PackErrors` with all faults.
+    """
+    pack = load_pack(folder, mistakes=mistakes)
+    errors = tuple(claim_errors(pack))
     if errors:
         raise PackErrors(errors) if len(errors) > 1 else errors[0]
     return pack
-
-
-def static_errors(pack: Pack) -> Iterator[PackError]:
-    """Faults of the program and its mistakes that show without data."""
-    variants = explored(
-        [variant.choices for variant in pack.variants.values()],
-        {name: field.values for name, field in pack.choices.items()},
-    )
-    yield from check(pack.program, variants, entry_points(pack))
-
-
-def entry_points(pack: Pack) -> Iterator[EntryPoint]:
-    """The functions that operations call from outside, with the choices that hold there."""
-    for operation in pack.operations.values():
-        held = {name: [value] for name, value in operation.choices.items()}
-        held |= {
-            name: list(either.among)
-            for name, either in operation.either.items()
-            if either.among and not operation.with_context
-        }
-        yield EntryPoint(operation.function, held)
-        if operation.with_context:
-            yield EntryPoint(operation.with_context, held)
 
 
 def claim_errors(pack: Pack) -> Iterator[PackError]:

@@ -109,12 +109,12 @@ def grading_options(function: F) -> F:
     return function
 
 
-def open_pack(folder: Path | None) -> Pack:
-    """The pack of `--pack`, or the bundled one. Raises `PackError`."""
+def open_pack(folder: Path | None, *, mistakes: bool = False) -> Pack:
+    """The pack of `--pack`, or the bundled one; `mistakes` checks those too. Raises `PackError`."""
     from conformance.checked_pack import open_checked
     from conformance.locations import bundled
 
-    return open_checked(folder if folder is not None else bundled("spec") / "forward-pass")
+    return open_checked(folder if folder is not None else bundled("spec") / "forward-pass", mistakes=mistakes)
 
 
 def make_options(

@@ -73,7 +73,7 @@ def check(context: click.Context, pack: Path | None) -> None:
     from conformance.language.errors import PackErrors
 
     with guarded(context):
-        opened = open_pack(pack)
+        opened = open_pack(pack, mistakes=True)
         missing = tuple(undecided(opened))
         if missing:
             raise PackErrors(missing)

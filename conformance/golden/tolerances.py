@@ -17,7 +17,7 @@ import numpy as np
 
 from conformance.golden.coding import decode, encode
 from conformance.golden.depends import dependence
-from conformance.golden.files import GoldenError, decoded, encoded
+from conformance.golden.files import GoldenError, decoded, encoded, little_endian
 from conformance.language.arithmetic import Array
 from conformance.locations import bundled
 from conformance.pack.model import Pack
@@ -25,7 +25,7 @@ from conformance.pack.model import Pack
 NAME = "tolerances.safetensors"
 VERSION = "1"
 _KEY = re.compile(r"([0-9a-f]{24})/(.+)", re.DOTALL)
-_TABLES = ("keys", "shape", "base", "offset", "crc", "scenarios", "suffixes", "shapes")
+_TABLES = ("keys", "shape", "base", "offset", "scenarios", "suffixes", "shapes")
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Table:
 
     A key is the first 24 digits of a scenario's and a suffix. Entry i is of `keys[i]`, the number of
     its scenario times the number of suffixes plus that of its suffix; they are in order. Its codes are
-    `codes[offset[i]:offset[i + 1]]` and have the checksum `crc[i]`.
+    `packed[offset[i]:offset[i + 1]]`, compressed by zlib, whose checksum tells damage.
     """
 
     scenarios: Mapping[str, int]
@@ -44,8 +44,7 @@ class Table:
     shape: Array
     base: Array
     offset: Array
-    crc: Array
-    codes: Array
+    packed: Array
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -59,11 +58,12 @@ class Table:
         i = int(np.searchsorted(self.keys, wanted))
         if i == len(self.keys) or self.keys[i] != wanted:
             return None
-        codes = self.codes[self.offset[i] : self.offset[i + 1]]
-        shape = self.shapes[self.shape[i]]
-        if zlib.crc32(codes.tobytes()) != self.crc[i] or codes.size != np.prod(shape, dtype=np.int64):
+        try:
+            data = zlib.decompress(self.packed[self.offset[i] : self.offset[i + 1]].tobytes())
+            codes = np.frombuffer(data, "<u2")
+            return decode(int(self.base[i]), codes, self.shapes[self.shape[i]])
+        except (zlib.error, ValueError):
             return None
-        return decode(int(self.base[i]), codes, shape)
 
     def names(self) -> Iterator[str]:
         """Every key."""
@@ -138,7 +138,7 @@ def load(path: Path, depends: str | None = None) -> Table:
             {scenarios[i : i + 24]: i // 24 for i in range(0, len(scenarios), 24)},
             {suffix: i for i, suffix in enumerate(tensors["suffixes"].tobytes().decode().split("\n"))},
             tuple(tuple(map(int, text.split())) for text in tensors["shapes"].tobytes().decode().split("\n")),
-            *(tensors[name] for name in ("keys", "shape", "base", "offset", "crc", "codes")),
+            *(tensors[name] for name in ("keys", "shape", "base", "offset", "packed")),
         )
     except (KeyError, ValueError) as error:
         raise GoldenError(NAME, f"is damaged: {error}") from None
@@ -158,16 +158,16 @@ def file_of(sigmas: Mapping[str, Array], depends: str, pack: Pack) -> bytes:
     number = {key: scenarios[a] * len(suffixes) + suffixes[b] for key, (a, b) in split.items()}
     ordered = sorted(sigmas, key=number.__getitem__)
     coded = [encode(sigmas[key]) for key in ordered]
+    packed = [zlib.compress(little_endian(codes), 9) for _, codes in coded]
     tensors: dict[str, Array] = {
         "keys": np.array([number[key] for key in ordered], np.int64),
         "shape": np.array([shapes[np.shape(sigmas[key])] for key in ordered], np.uint16),
         "base": np.array([base for base, _ in coded], np.int32),
-        "offset": np.cumsum([0, *(codes.size for _, codes in coded)], dtype=np.int64),
-        "crc": np.array([zlib.crc32(codes.tobytes()) for _, codes in coded], np.uint32),
+        "offset": np.cumsum([0, *map(len, packed)], dtype=np.int64),
         "scenarios": np.frombuffer(bytes.fromhex("".join(scenarios)), np.uint8),
         "suffixes": np.frombuffer("\n".join(suffixes).encode(), np.uint8),
         "shapes": np.frombuffer("\n".join(" ".join(map(str, shape)) for shape in shapes).encode(), np.uint8),
-        "codes": np.concatenate([np.zeros(0, np.uint16), *(codes for _, codes in coded)]),
+        "packed": np.frombuffer(b"".join(packed), np.uint8),
     }
     said = {
         "version": VERSION,
@@ -180,7 +180,7 @@ def file_of(sigmas: Mapping[str, Array], depends: str, pack: Pack) -> bytes:
 
 
 def _crc(tensors: Mapping[str, Array]) -> int:
-    """A checksum of everything but the codes, which have their own."""
+    """A checksum of everything but the packed codes, which have their own."""
     total = 0
     for name in _TABLES:
         total = zlib.crc32(tensors[name].tobytes(), total)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from conformance.language.axes import SAMPLE
 from conformance.language.errors import Location, PackError, suggestion
 from conformance.language.sizes import Dimension, Size
 from conformance.language.tensors import AxisError, Named
@@ -97,6 +98,17 @@ def _axes(scope: Scope[Any], given: Arguments, keyword: str) -> tuple[str, ...]:
     return scope.axes_of(given.keywords[keyword], given.at)
 
 
+def _over(scope: Scope[Any], given: Arguments) -> tuple[Named[Any], tuple[str, ...]]:
+    """A tensor and the axes to reduce it over; `over=everything` means all that it has."""
+    match given.keywords["over"]:
+        case ast.Name(id="everything"):
+            (x,) = _tensors(scope, given)
+            return x, tuple(axis for axis in x.axes if axis != SAMPLE)
+    over = _axes(scope, given, "over")
+    (x,) = _tensors(scope, given)
+    return x, over
+
+
 def _axis(scope: Scope[Any], given: Arguments, keyword: str) -> str:
     return _one(scope, given.keywords[keyword], given.at)
 
@@ -126,9 +138,7 @@ def _dot(scope: Scope[Any], given: Arguments) -> Value:
 
 def _reduction(name: str) -> Do:
     def do(scope: Scope[Any], given: Arguments) -> Value:
-        over = _axes(scope, given, "over")
-        (x,) = _tensors(scope, given)
-        return scope.operations.reduce(name, x, over)
+        return scope.operations.reduce(name, *_over(scope, given))
 
     return do
 
@@ -139,8 +149,7 @@ for _name in ("sum", "max", "any", "all"):
 
 @_form("mean(x, over=axes)")
 def _mean(scope: Scope[Any], given: Arguments) -> Value:
-    axes = _axes(scope, given, "over")
-    (x,) = _tensors(scope, given)
+    x, axes = _over(scope, given)
     total = scope.operations.reduce("sum", x, axes)
     count = scope.operations.constant(scope.operations.count(x, axes))
     return scope.operations.elementwise("divide", total, count)

@@ -59,7 +59,7 @@ class CheckedScope(DeclaredScope):
         self.lenient = checker.lenient
         super().__init__(reading, call.function, STATELESS if call.stateless else "", dict(call.sizes))
         self.told: dict[Condition, str] = {}
-        self.calls: list[tuple[Call, Outcome]] = []
+        self.calls: list[tuple[str, Call, Outcome]] = []
         self.state: dict[str, Value] = {}
 
     # -- one call -------------------------------------------------------------------------------
@@ -188,6 +188,7 @@ class CheckedScope(DeclaredScope):
             elif name in env:
                 self.bind(name, env[name])
         self.taps.clear()
+        self.visible.clear()
 
     def may_pass(self, error: SizeError) -> bool:
         """Whether the checker lets such sizes pass."""
@@ -228,9 +229,10 @@ class CheckedScope(DeclaredScope):
             else {k[len(site) :]: v for k, v in self.checked.state.items() if _within(k, site)}
         )
         inner = self.checker.call(call.function, inputs, sizes, state, stateless)
-        outcome = self.checker.trace(inner, self.variant).outcome
-        self.calls.append((inner, outcome))
-        for path in outcome.taps:
+        standing = self.checker.read(inner, self.variant)
+        outcome = standing.traces[0].outcome
+        self.calls.append((at, inner, outcome))
+        for path in standing.taps:
             self.tap(at + path)
         for path, value in outcome.state:
             if site + path in self.state:

@@ -25,8 +25,8 @@ class UnknownError(PackError):
 class DeclaredScope(Scope[Shape]):
     """A call over symbolic sizes. `errors` are those of its own equations, `here` is the last place read.
 
-    `open` are the axes that `...` stands for, `taps` what the call makes visible and where, and `own`
-    the size of each axis with the tensor that has shown it.
+    `open` are the axes that `...` stands for, `taps` all that becomes visible and where, `visible` what
+    of it are tensors of this call's own, and `own` the size of each axis with the tensor that has shown it.
     """
 
     lenient = False
@@ -40,6 +40,7 @@ class DeclaredScope(Scope[Shape]):
         self.here = function.at
         self.open: set[str] = set()
         self.taps: dict[str, Location] = {}
+        self.visible: list[str] = []
         self.own: dict[str, tuple[Any, str]] = {}
 
     def attempt(self, work: Callable[[], Value], at: Location) -> Value:
@@ -97,6 +98,7 @@ class DeclaredScope(Scope[Shape]):
             return value
         tensor = self.declared(f"'{name}'", self.tensor(value), program.tensors[name].axes)
         self.tap(name)
+        self.visible.append(name)
         return tensor
 
     def tap(self, path: str) -> None:

@@ -14,7 +14,7 @@ from conformance.language.program import Choices, Program, key_of, reachable
 from conformance.language.sizes import Size
 from conformance.language.symbolic import Kind, Shape, axes_of_input, fixed_sizes, sizes_of
 from conformance.language.tensors import Named
-from conformance.language.traces import Call, Checker, Outcome, Trace, Variant
+from conformance.language.traces import Call, Checker, Outcome, Standing, Variant
 
 Key = frozenset[tuple[str, str]]
 
@@ -85,16 +85,16 @@ class Root:
         first = checker.call(function, self.inputs, sizes, {})
         # By outcome, since a past is the same in most variants.
         seconds: dict[Outcome, Call] = {}
-        traces: dict[Trace, None] = {}
+        standings: dict[Standing, None] = {}
         for variant in variants:
-            trace = checker.trace(first, variant)
-            traces[trace] = None
+            standing = checker.read(first, variant)
+            standings[standing] = None
             if self.again:
-                past = trace.outcome
+                past = standing.traces[0].outcome
                 if past not in seconds:
                     seconds[past] = checker.call(function, self.again, sizes, dict(past.state))
-                traces[checker.trace(seconds[past], variant)] = None
-        return [error for trace in traces for error in trace.errors]
+                standings[checker.read(seconds[past], variant)] = None
+        return [error for standing in standings for error in standing.errors]
 
 
 def roots(program: Program, entry_points: Iterable[EntryPoint], variants: Sequence[Choices]) -> list[Root]:

@@ -18,7 +18,7 @@ from conformance.language.errors import Location, PackError, suggestion
 from conformance.language.expression import BINARY, COMPARE, UNARY, Expression, parse
 from conformance.language.names import STATELESS, Names, Value
 from conformance.language.program import Choices, Equation, Function, Parameter, Program, Remembered, holds
-from conformance.language.sizes import Dimension, Size
+from conformance.language.sizes import EXACT, Dimension, Size
 from conformance.language.tensors import AxisError, Named, Operations
 
 A = TypeVar("A")
@@ -199,10 +199,10 @@ class Scope(Names[A]):
 
     def binary(self, name: str, left: Value, right: Value) -> Value:
         """A binary operator; exact on sizes, and without effect where a side is neutral."""
-        if name in _EXACT and isinstance(left, int | Size) and isinstance(right, int | Size):
+        if name in EXACT and isinstance(left, int | Size) and isinstance(right, int | Size):
             if name in ("floor_divide", "remainder") and right == 0:
                 raise AxisError(f"{left} is divided by 0")
-            return _EXACT[name](left, right)
+            return EXACT[name](left, right)
         if name == "add" and isinstance(left, int) and left == 0:
             return right
         if name in ("add", "subtract") and isinstance(right, int) and right == 0:
@@ -321,12 +321,3 @@ class Scope(Names[A]):
                 call, f"{call.params}{weights}.", f"{call.at or call.params}{i}.", site
             )
         return self.tensor(call.inputs[head])
-
-
-_EXACT: dict[str, Callable[[Dimension, Dimension], Dimension]] = {
-    "add": lambda a, b: a + b,
-    "subtract": lambda a, b: a - b,
-    "multiply": lambda a, b: a * b,
-    "floor_divide": lambda a, b: a // b,
-    "remainder": lambda a, b: a % b,
-}

@@ -49,6 +49,8 @@ def _tree(text: str) -> ast.expr | str:
         tree = ast.parse(text.strip(), mode="eval").body
     except SyntaxError as error:
         return f"'{text}' is not an expression: {error.msg}"
+    except (ValueError, MemoryError, RecursionError):
+        return f"'{text[:40]}' is not an expression: too deep, or not text"
     for node in ast.walk(tree):
         fault = _fault(node)
         if fault:

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from conformance.language.errors import PackError
-from conformance.language.expression import Expression
+from conformance.language.expression import BINARY, Expression
 from conformance.language.program import Choices, Function, Parameter, Program, holds
+from conformance.language.sizes import EXACT
 
 
 def parameter_axes(
@@ -76,15 +77,19 @@ class VariantParameters:
         return {start + name: parameter for start in prefixes for name, parameter in inner.items()}
 
     def number(self, node: ast.expr | None, expression: Expression) -> int:
-        """What `times` or `same` says."""
+        """What `times` or `same` says: whole numbers, those with a name, and what they make together."""
         match node:
             case ast.Constant(value=int() as number):
                 return number
             case ast.Name(id=name) if name in self.numbers:
                 return self.numbers[name]
+            case ast.BinOp(left=left, op=op, right=right) if BINARY[type(op)] in EXACT:
+                return int(
+                    EXACT[BINARY[type(op)]](self.number(left, expression), self.number(right, expression))
+                )
         known = ", ".join(self.numbers)
         raise PackError(
-            f"times and same must be a number or one of {known}, in '{expression}'", expression.at
+            f"times and same must be numbers, or made of {known}, in '{expression}'", expression.at
         )
 
 

@@ -22,7 +22,7 @@ from conformance.language.parameters import VariantParameters, calls_in
 from conformance.language.program import RESULT, Equation, Function, Mistake, Program, reachable
 from conformance.language.sizes import Dimension, Size
 from conformance.language.tensors import Named
-from conformance.language.traces import Call, Checker, Condition, Trace, Variant
+from conformance.language.traces import Call, Checker, Condition, Standing, Trace, Variant
 
 
 @dataclass(eq=False)
@@ -47,7 +47,9 @@ class Contexts:
         calls = calls_of(checker.program)
         self.reachable = {name: reachable(checker.program, name, calls) for name in calls}
         self.of: dict[str, list[Context]] = {}
-        self.faulty = {c.function.name for c in checker.calls.values() if any(t.errors for t in c.traces)}
+        errors = {(c.function.name, e.at) for c in checker.calls.values() for t in c.traces for e in t.errors}
+        self.faulty = {name for name, _ in errors}
+        self.faulty_places = {at for _, at in errors}
         self.parameters: dict[Variant, VariantParameters] = {}
         first: dict[tuple[str, bool], str] = {}
         for call in checker.calls.values():
@@ -105,12 +107,12 @@ class PatchedChecker(Checker):
             return self.true.call(function, inputs, sizes, state, stateless)
         return super().call(function, inputs, sizes, state, stateless)
 
-    def trace(self, call: Call, variant: Variant) -> Trace:
-        """The trace of the true program where that comes to the same."""
+    def read(self, call: Call, variant: Variant) -> Standing:
+        """As the true program is read, where that comes to the same."""
         return (
-            super().trace(call, variant)
+            super().read(call, variant)
             if call.function.name in self.affected
-            else self.true.trace(call, variant)
+            else self.true.read(call, variant)
         )
 
     def may_agree(self, one: Dimension, other: Dimension) -> bool:
@@ -159,24 +161,28 @@ class _Patch:
         self.functions = sorted({name for name, _ in mistake.replace})
         self.found: list[PackError] = []
         self.changes = False
+        self.moved = False
         self.wider: dict[Variant, None] = {}
         self.checker = PatchedChecker(true, self.program, contexts.affected(self.functions))
 
     def faults(self) -> list[PackError]:
         """All errors that are met, wherever they are."""
         for name in self.functions:
-            for context in self.contexts.of.get(name, ()):
-                self.read(context)
+            # Where a patch remembers in another place, the past of a true call is none of its own.
+            for context in sorted(self.contexts.of.get(name, ()), key=lambda c: bool(c.call.state)):
+                if not (self.moved and context.call.state):
+                    self.read(context)
         for root in self.contexts.roots:
             if root.function in self.checker.affected:
-                self.found.extend(root.read(self.checker, [v for v in self.wider if v in root.variants]))
+                self.note(root.read(self.checker, [v for v in self.wider if v in root.variants]))
         return self.found
 
     def read(self, context: Context) -> None:
         """Read the patched equations of a call, once for each kind of variant."""
         patched = self.program.functions[context.call.function.name]
         names = [tensor for name, tensor in self.mistake.replace if name == patched.name]
-        order = [*(e.name for e in patched.let), RESULT]
+        # Defaults are read before all equations and what is kept after them: both by a whole reading.
+        order = [*patched.given, *patched.remember, *(e.name for e in patched.let), RESULT]
         pairs = [
             (context.call.function.equation(n), patched.equation(n)) for n in sorted(names, key=order.index)
         ]
@@ -197,32 +203,45 @@ class _Patch:
         call = context.call
         function = self.program.functions[call.function.name]
         patched = self.checker.call(function, call.inputs, call.sizes, call.state, call.stateless)
-        known = {inner for inner, _ in context.traces[variant].calls}
+        known = {inner for _, inner, _ in context.traces[variant].calls}
         asked: set[Condition] = set()
         env = dict(context.env)
         for equation in changed:
+            if equation.name in function.given or equation.name in function.remember:
+                self.read_anew(context, patched, variant, asked)
+                break
             scope = CheckedScope(self.checker, patched, variant)
             scope.resume(env, equation)
             value = scope.again(equation)
-            self.found.extend(scope.errors)
-            for inner, _ in scope.calls:
+            self.note(scope.errors)
+            asked.update(scope.conditions)
+            for _, inner, _ in scope.calls:
                 # What the true program calls as well has been read in all variants.
                 if inner not in known:
-                    self.found.extend(self.checker.trace(inner, variant).errors)
-                    asked.update(inner.asked)
-            asked.update(scope.conditions)
+                    standing = self.checker.read(inner, variant)
+                    self.note(standing.errors)
+                    asked.update(standing.asked)
             if self.found:
                 return asked
             if not self.alike(equation, value, scope, context, variant):
-                again = self.checker.trace(patched, variant)
-                self.found.extend(again.errors)
-                asked.update(patched.asked)
-                if again.outcome is not context.traces[variant].outcome:
-                    self.wider[variant] = None
+                self.read_anew(context, patched, variant, asked)
                 break
             env[equation.name] = value
         self.parameters(function, variant, changed)
         return asked
+
+    def note(self, errors: Iterable[PackError]) -> None:
+        """Keep errors, but for those that the true program has itself."""
+        self.found.extend(error for error in errors if error.at not in self.contexts.faulty_places)
+
+    def read_anew(self, context: Context, patched: Call, variant: Variant, asked: set[Condition]) -> None:
+        """Read a whole call, and what calls it where it gives something else."""
+        again = self.checker.read(patched, variant)
+        true = self.contexts.checker.read(context.call, variant)
+        self.note(again.errors)
+        asked.update(again.asked)
+        if again.traces[0].outcome is not true.traces[0].outcome or set(again.taps) != set(true.taps):
+            self.wider[variant] = None
 
     def alike(
         self, equation: Equation, value: Value, scope: CheckedScope, context: Context, variant: Variant
@@ -238,6 +257,7 @@ class _Patch:
         true = CheckedScope(self.contexts.checker, context.call, variant)
         true.resume(context.env, old)
         true.again(old)
+        self.moved |= scope.state.keys() != true.state.keys()
         return scope.taps.keys() == true.taps.keys() and scope.state == true.state
 
     def same(self, one: Value, other: Value) -> bool:

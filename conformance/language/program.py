@@ -103,10 +103,22 @@ class Function:
     at: Location = NOWHERE
 
     def equation(self, name: str) -> Equation | None:
-        """The equation called `name` (`is` for the result), or None."""
+        """The equation called `name` (`is` for the result), or None.
+
+        Of an optional input it is what stands for it where it is left out, of something
+        remembered what is kept of this call.
+        """
         if name == RESULT:
             return self.result
-        return next((equation for equation in self.let if equation.name == name), None)
+        for equation in self.let:
+            if equation.name == name:
+                return equation
+        given, remembered = self.given.get(name), self.remember.get(name)
+        if given is not None and given.otherwise is not None:
+            return Equation(name, {"": given.otherwise}, at=given.at)
+        if remembered is not None:
+            return Equation(name, {"": remembered.value}, at=remembered.at)
+        return None
 
     def expressions(self) -> Iterator[Expression]:
         """Every expression of the function, whatever the variant."""
@@ -120,10 +132,18 @@ class Function:
 
     def with_equation(self, equation: Equation) -> Function:
         """The function with one equation replaced; a new one stands before all others."""
-        if equation.name == RESULT:
+        name = equation.name
+        if name == RESULT:
             return replace(self, result=equation)
-        if self.equation(equation.name) is None:
+        if self.equation(name) is None:
             return replace(self, let=(equation, *self.let))
+        if name in self.given or name in self.remember:
+            if equation.by:
+                raise PackError(f"'{name}' of {self.name} cannot depend on a choice", equation.at)
+            value = equation.alternatives[""]
+            if name in self.given:
+                return replace(self, given={**self.given, name: replace(self.given[name], otherwise=value)})
+            return replace(self, remember={**self.remember, name: replace(self.remember[name], value=value)})
         return replace(self, let=tuple(equation if old.name == equation.name else old for old in self.let))
 
 

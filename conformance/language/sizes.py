@@ -8,7 +8,7 @@ sizes in order to split an axis, which needs just that. Any other quotient is an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -109,6 +109,15 @@ class Size:
 
 
 Dimension = int | Size
+
+EXACT: dict[str, Callable[[Dimension, Dimension], Dimension]] = {
+    "add": lambda a, b: a + b,
+    "subtract": lambda a, b: a - b,
+    "multiply": lambda a, b: a * b,
+    "floor_divide": lambda a, b: a // b,
+    "remainder": lambda a, b: a % b,
+}
+"""The operators that make sizes of sizes, by the names of elementwise functions."""
 
 
 def _whole(size: Size) -> str:

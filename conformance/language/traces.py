@@ -55,32 +55,51 @@ class Variant:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """All that a caller can see of a call: result (None after an error), taps, and state by its path."""
+    """What a caller computes with of a call: the result (None after an error), and state by its path."""
 
     result: Named[Shape] | None
-    taps: tuple[str, ...]
     state: tuple[tuple[str, Value], ...]
 
 
 @dataclass(eq=False)
 class Trace:
-    """One evaluation of a call, the variants in which it holds, and all errors that are in it."""
+    """One evaluation of a call, with the errors of its own equations, and the variants in which it holds.
+
+    `calls` are those that it made, with the prefix of their taps; `taps` are those of its own.
+    """
 
     conditions: dict[Condition, str]
-    calls: list[tuple[Call, Outcome]]
+    calls: list[tuple[str, Call, Outcome]]
     outcome: Outcome
     env: dict[str, Value]
-    errors: tuple[PackError, ...] = ()
+    taps: tuple[str, ...]
+    errors: tuple[PackError, ...]
     variants: list[Variant] = field(default_factory=list)
+
+
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """What a call comes to in some variants: its trace and all those inside it, and what they make visible.
+
+    `asked` is all that these traces depend on.
+    """
+
+    traces: tuple[Trace, ...]
+    taps: tuple[str, ...]
+    asked: tuple[Condition, ...]
+
+    @property
+    def errors(self) -> list[PackError]:
+        """All errors that are met on the way."""
+        return [error for trace in self.traces for error in trace.errors]
 
 
 @dataclass(eq=False)
 class Call:
     """A function with inputs, sizes and state: what its outcome depends on, but for the choices.
 
-    `known` finds the traces of the call and all inside it by all that they ask of a variant; `now`
-    and `asked` are those for `variant`, the last one looked at. `root` is the entry point that was
-    being read when the call was first met.
+    `now` is its standing in `variant`, the last one looked at; `known` finds those in other variants
+    by all that they ask. `root` is the entry point that was being read when the call was first met.
     """
 
     function: Function
@@ -90,10 +109,9 @@ class Call:
     stateless: bool
     root: str
     traces: list[Trace] = field(default_factory=list)
-    known: dict[tuple[Condition, ...], dict[tuple[str, ...], tuple[Trace, ...]]] = field(default_factory=dict)
+    known: dict[tuple[Condition, ...], dict[tuple[str, ...], Standing]] = field(default_factory=dict)
     variant: Variant | None = None
-    now: tuple[Trace, ...] = ()
-    asked: tuple[Condition, ...] = ()
+    now: Standing = Standing((), (), ())
 
 
 class Checker:
@@ -146,34 +164,47 @@ class Checker:
             self.calls[key] = Call(function, inputs, sizes, state, stateless, self.root)
         return self.calls[key]
 
-    def trace(self, call: Call, variant: Variant) -> Trace:
-        """The trace of a call that holds in a variant; evaluates it if there is none yet."""
+    def read(self, call: Call, variant: Variant) -> Standing:
+        """What a call comes to in a variant; evaluates it if nothing that is known holds there."""
         if call.variant is variant:
-            return call.now[0]
+            return call.now
         call.variant, told = variant, variant.told
         for asked, known in call.known.items():
             found = known.get(tuple([told[condition] for condition in asked]))
             if found is not None:
-                call.now, call.asked = found, asked
-                for trace in found:
+                call.now = found
+                for trace in found.traces:
                     if trace.variants[-1] is not variant:
                         trace.variants.append(variant)
-                return found[0]
-        trace = next((trace for trace in call.traces if self.holds(trace, variant)), None) or self.evaluate(
-            call, variant
-        )
+                return found
+        held = next((trace for trace in call.traces if self.holds(trace, variant)), None)
+        sound = held is not None and (held.errors or not self.clash(held))
+        trace = held if held is not None and sound else self.evaluate(call, variant)
         trace.variants.append(variant)
-        inner = [c for c, _ in trace.calls]
-        call.now = tuple(dict.fromkeys((trace, *(t for c in inner for t in c.now))))
-        call.asked = tuple(sorted({*trace.conditions, *(condition for c in inner for condition in c.asked)}))
-        call.known.setdefault(call.asked, {})[tuple([told[condition] for condition in call.asked])] = call.now
-        return trace
+        inner = [c.now for _, c, _ in trace.calls]
+        traces = dict.fromkeys((trace, *(t for standing in inner for t in standing.traces)))
+        asked = tuple(
+            sorted({*trace.conditions, *(condition for standing in inner for condition in standing.asked)})
+        )
+        call.now = Standing(tuple(traces), self.taps(trace), asked)
+        call.known.setdefault(asked, {})[tuple([told[condition] for condition in asked])] = call.now
+        return call.now
 
     def holds(self, trace: Trace, variant: Variant) -> bool:
-        """Whether an evaluation in another variant would be the same."""
+        """Whether an evaluation in another variant would be the same, but for what it makes visible."""
         return all(variant.told[condition] == told for condition, told in trace.conditions.items()) and all(
-            self.trace(call, variant).outcome is outcome for call, outcome in trace.calls
+            self.read(call, variant).traces[0].outcome is outcome for _, call, outcome in trace.calls
         )
+
+    @staticmethod
+    def taps(trace: Trace) -> tuple[str, ...]:
+        """All that a trace makes visible in the variant that its calls were read in last."""
+        return (*trace.taps, *(prefix + path for prefix, call, _ in trace.calls for path in call.now.taps))
+
+    def clash(self, trace: Trace) -> bool:
+        """Whether two of its calls make the same tensor visible."""
+        taps = self.taps(trace)
+        return len(set(taps)) != len(taps)
 
     def evaluate(self, call: Call, variant: Variant) -> Trace:
         """Evaluate a call in a variant."""
@@ -183,16 +214,9 @@ class Checker:
             scope.bind_equation(equation)
         result = scope.finish()
         scope.keep()
-        errors = dict.fromkeys(scope.errors)
-        for inner, _ in scope.calls:
-            errors.update(dict.fromkeys(self.trace(inner, variant).errors))
-        trace = Trace(
-            scope.conditions,
-            scope.calls,
-            self.result(result, scope),
-            {**scope.env, RESULT: result},
-            tuple(errors),
-        )
+        env = {**scope.env, RESULT: result}
+        outcome = self.result(result, scope)
+        trace = Trace(scope.conditions, scope.calls, outcome, env, tuple(scope.visible), tuple(scope.errors))
         call.traces.append(trace)
         return trace
 
@@ -205,7 +229,7 @@ class Checker:
         """The outcome with these parts, always the same object."""
         value = None if result is UNKNOWN else self.interned(result)
         state = tuple((path, self.interned(kept)) for path, kept in scope.state.items())
-        key = (value, tuple(scope.taps), state)
+        key = (value, state)
         return self.outcomes.setdefault(key, Outcome(*key))
 
     def interned(self, value: Value) -> Value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from types import UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
@@ -17,6 +17,7 @@ _PATH = re.compile(r" - at `\$(.*)`$")
 _STEP = re.compile(r"\.(\w+)|\[(\d+)\]|\[(\.\.\.)\]")
 _UNKNOWN = re.compile(r"unknown field `([^`]+)`")
 _MISSING = re.compile(r"missing required field `([^`]+)`")
+_NO_VALUE = re.compile(r"Invalid enum value ('.*')")
 _EXPECTED = re.compile(r"Expected `([^`]+)`, got `([^`]+)`")
 _NAMES = {
     "str": "a text",
@@ -47,6 +48,16 @@ def convert(source: Source, path: tuple[Key, ...], kind: type[T]) -> T:
             steps = (*steps, unknown.group(1))
         elif missing := _MISSING.search(text):
             text = f"'{missing.group(1)}' is missing"
+        elif wrong := _NO_VALUE.search(text):
+            allowed = [
+                value
+                for o in _options(at_fault)
+                if get_origin(o) is Literal
+                for value in get_args(o)
+                if value
+            ]
+            text = f"{wrong.group(1)} is not one of {', '.join(allowed)}"
+            hint = suggestion(wrong.group(1).strip("'"), allowed)
         elif expected := _EXPECTED.search(text):
             wanted = " or ".join(_NAMES.get(name, name) for name in expected.group(1).split(" | "))
             text = f"{wanted} is expected, not {_NAMES.get(expected.group(2), expected.group(2))}"
@@ -104,7 +115,10 @@ def _fields(kind: Any) -> list[str]:
 def _piece(source: Source, path: tuple[Key, ...]) -> Any:
     data = source.data
     for i, step in enumerate(path):
-        found = data[step] if isinstance(data, list) or (isinstance(data, dict) and step in data) else None
+        if isinstance(data, list) and isinstance(step, int):
+            found = data[step]
+        else:
+            found = data.get(step) if isinstance(data, dict) else None
         if found is None:
             where = ".".join(str(part) for part in path[:i])
             raise PackError(f"'{step}' is missing in {where or 'the file'}", source.at(*path[:i]))

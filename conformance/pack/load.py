@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,8 +21,11 @@ MAY_BE_EMPTY = ("mistakes",)
 T = TypeVar("T", Case, Claim)
 
 
-def load_pack(folder: Path) -> Pack:
+def load_pack(folder: Path, *, mistakes: bool = False) -> Pack:
     """The pack in `folder`, with every static check made.
+
+    `mistakes` checks the patches too: many times the work of the program itself, which `spec check`
+    and the self-test do, and a run, which only explains by them, need not.
 
     Raises `PackError` (or `PackErrors`, with all that could be found at once) naming file and
     line; never anything else.
@@ -56,7 +60,8 @@ def load_pack(folder: Path) -> Pack:
         {name: program_files.text(t) for name, t in head.questions.items()},
         dict(head.references),
     )
-    errors = (*program_faults(program, operations, fields, pack.variants), *consistency(pack))
+    checked = program if mistakes else replace(program, mistakes={})
+    errors = (*program_faults(checked, operations, fields, pack.variants), *consistency(pack))
     if errors:
         raise PackErrors(errors) if len(errors) > 1 else errors[0]
     return pack

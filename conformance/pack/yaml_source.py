@@ -17,6 +17,7 @@ import yaml
 from conformance.language.errors import Location, PackError
 
 Key = str | int
+_DEEPEST = 50
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NUMBER_LIKE = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$")
 _WORD_BOOLEANS = frozenset({"yes", "no", "on", "off", "y", "n"})
@@ -73,13 +74,16 @@ class _Builder:
     def location(self, node: yaml.Node) -> Location:
         return Location(self.file, node.start_mark.line + 1, node.start_mark.column + 1)
 
-    def build(self, node: yaml.Node, path: tuple[Key, ...]) -> Any:
+    def build(self, node: yaml.Node, path: tuple[Key, ...], *, flow: bool = False) -> Any:
         self.lines.setdefault(path, self.location(node))
+        if len(path) > _DEEPEST:
+            raise PackError("is nested too deeply, or an alias stands inside what it names", self.location(node))
         if isinstance(node, yaml.MappingNode):
             return self.mapping(node, path)
         if isinstance(node, yaml.SequenceNode):
-            return [self.build(item, (*path, i)) for i, item in enumerate(node.value)]
-        return self.scalar(node)
+            inner = bool(node.flow_style)
+            return [self.build(item, (*path, i), flow=inner) for i, item in enumerate(node.value)]
+        return self.scalar(node, flow=flow)
 
     def mapping(self, node: yaml.MappingNode, path: tuple[Key, ...]) -> dict[str, Any]:
         result: dict[str, Any] = {}
@@ -88,7 +92,7 @@ class _Builder:
             if key in result:
                 raise PackError(f"'{key}' stands twice", self.location(key_node))
             self.lines[(*path, key)] = self.location(key_node)
-            result[key] = self.build(value_node, (*path, key))
+            result[key] = self.build(value_node, (*path, key), flow=bool(node.flow_style))
         return result
 
     def key(self, node: yaml.Node, value: yaml.Node, *, flow: bool) -> str:
@@ -96,7 +100,9 @@ class _Builder:
             raise PackError("a key must be a word", self.location(node))
         text = str(node.value)
         if node.tag == "tag:yaml.org,2002:merge":
-            raise PackError("the merge key << is not part of a pack's form", self.location(node), "repeat the entries")
+            raise PackError(
+                "the merge key << is not part of a pack's form", self.location(node), "repeat the entries"
+            )
         if node.tag == "tag:yaml.org,2002:bool" and not node.style:
             raise PackError(
                 f"YAML reads the key {text} as a boolean", self.location(node), f'write "{text}":'
@@ -110,7 +116,7 @@ class _Builder:
             )
         return text
 
-    def scalar(self, node: Any) -> Any:  # the stubs know no `style`
+    def scalar(self, node: Any, *, flow: bool) -> Any:  # the stubs know no `style`
         text = str(node.value)
         if not node.style:  # a plain scalar, neither quoted nor a block
             if _NUMBER_LIKE.match(text) and node.tag == "tag:yaml.org,2002:str":
@@ -126,10 +132,8 @@ class _Builder:
                     f'write "{text}", or true or false',
                 )
             if text.count("(") != text.count(")"):
-                raise PackError(
-                    f"'{text}' has unequal parentheses: an expression with a comma inside {{ }} must be quoted",
-                    self.location(node),
-                )
+                hint = "an expression with a comma inside { } or [ ] must be quoted" if flow else ""
+                raise PackError(f"'{text}' has unequal parentheses", self.location(node), hint)
             return _CONSTRUCT.get(node.tag, str)(text)
         return text
 

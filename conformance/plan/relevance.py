@@ -12,7 +12,7 @@ from typing import Any
 
 from conformance.language.expression import Expression, names_in
 from conformance.language.parameters import callee, calls_in
-from conformance.language.program import Choices, Program, reachable
+from conformance.language.program import Choices, Function, Program, reachable
 from conformance.pack.model import Operation
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -59,18 +59,19 @@ def _functions(program: Program) -> tuple[dict[str, set[str]], dict[str, set[str
         own[name] = {equation.by for equation in (*function.let, function.result)}
         own[name].update(choice for parameter in function.parameters.values() for choice in parameter.when)
         calls[name] = set()
-        _add(function.expressions(), own[name], calls[name])
+        _add(function, function.expressions(), own[name], calls[name])
     for mistake in program.mistakes.values():
         for (name, _), equation in mistake.replace.items():
             own[name].add(equation.by)
             own[name].update(
                 word for values in mistake.free.values() for value in values for word in _WORD.findall(value)
             )
-            _add(equation.alternatives.values(), own[name], calls[name])
+            _add(program.functions[name], equation.alternatives.values(), own[name], calls[name])
     return own, calls
 
 
-def _add(expressions: Iterable[Expression], own: set[str], calls: set[str]) -> None:
+def _add(function: Function, expressions: Iterable[Expression], own: set[str], calls: set[str]) -> None:
     for expression in expressions:
-        own |= names_in(expression)
+        # A parameter hides a choice of the same name (`bias`).
+        own |= names_in(expression) - function.parameters.keys()
         calls.update(callee(call)[0] for call in calls_in(expression))

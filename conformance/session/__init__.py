@@ -21,6 +21,7 @@ from conformance.session.outcomes import (
     Unusable,
 )
 from conformance.session.session import Session
+from conformance.session.tracing import Record, Trace
 
 __all__ = [
     "Call",
@@ -34,12 +35,14 @@ __all__ = [
     "Outcome",
     "Output",
     "Raised",
+    "Record",
     "Returned",
     "Session",
     "Signature",
     "Step",
     "TargetError",
     "TimedOut",
+    "Trace",
     "Unusable",
     "Value",
 ]

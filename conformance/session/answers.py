@@ -116,6 +116,11 @@ def wanted(outputs: Sequence[AnnouncedOutput]) -> tuple[list[int], list[list[Any
     return positions, table, size
 
 
+def number_of(outputs: Sequence[AnnouncedOutput]) -> int:
+    """How many tensors and taps were announced."""
+    return sum(len(output.tensors) + len(output.taps) for output in outputs)
+
+
 def outputs_of(outputs: Sequence[AnnouncedOutput], arrays: Sequence[npt.NDArray[Any]]) -> tuple[Output, ...]:
     """The outputs with their values; `arrays` are those of `wanted`, in its order."""
     values = iter(arrays)

@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -13,11 +14,13 @@ from typing import Any, Self
 import numpy.typing as npt
 
 from conformance.session import answers
-from conformance.session.calls import Call, ModelCall, OperationCall
+from conformance.session.calls import Call, ModelCall
 from conformance.session.errors import TargetError
 from conformance.session.launch import Limits, fault, launch, nearby
 from conformance.session.outcomes import Crashed, NotOffered, Offer, Outcome, Returned, TimedOut
 from conformance.session.process import GARBLED, EngineFault, Gone, Late, WorkerProcess
+from conformance.session.requests import request_of
+from conformance.session.tracing import Recording, Trace
 from conformance.worker import protocol
 
 MODELS_HELD = 4  # instances that a worker keeps, with their parameters
@@ -113,18 +116,13 @@ class Session:
             TypeError: an argument is no `Value`.
             ValueError: a function that the session was not told of.
         """
-        if self.offer is None:
-            raise RuntimeError("Session.call before Session.open")
-        if call.entry not in self._names:
-            raise ValueError(f"`{call.entry}` is not among the names of this session")
-        if call.entry not in self.offer.functions:
-            return NotOffered(_missing(call.entry, self.offer))
+        refused = self._refused(call)
+        if refused is not None:
+            return refused
         key = (call.digest(), dtype)
-        if key in self._remembered:
-            return self._remembered[key]
-        for kind in ("timed out", "crashed"):
-            if self._strikes[call.entry, kind] >= STRIKES:
-                return self._not_again(call.entry, kind)
+        known = self._remembered.get(key) or self._struck(call)
+        if known is not None:
+            return known
         used = self._worker is not None and self._worker.alive and self._worker.calls > 0
         outcome = self._attempt(call, dtype)
         if used and isinstance(outcome, Crashed):
@@ -134,6 +132,29 @@ class Session:
             self._strikes[call.entry, "crashed" if isinstance(outcome, Crashed) else "timed out"] += 1
         self._remember(key, outcome)
         return outcome
+
+    def trace(self, call: Call, dtype: str, seconds: float | None = None) -> Trace:
+        """Makes a call once more, and records the arrays that the submission's own files make.
+
+        Nothing of it is remembered or counted: the outcomes of other calls stay as they are.
+
+        Args:
+            call: what to compute; a model is constructed anew.
+            dtype: as for `call`.
+            seconds: after which the recording ends, though not the call; default `BUDGET`.
+
+        Raises:
+            EngineError, RuntimeError, TypeError, ValueError: as `call`.
+        """
+        known = self._refused(call) or self._struck(call)
+        if known is not None:
+            return Trace((), (), known)
+        recording = Recording(seconds)
+        outcome = self._attempt(call, dtype, recording)
+        usual = self._remembered.get((call.digest(), dtype))
+        if usual is None:
+            usual = self._remembered.get((replace(call, tap=not call.tap).digest(), dtype))
+        return recording.trace(outcome, usual)
 
     def close(self) -> None:
         """Ends the process, with all that it has started, and removes its folder."""
@@ -157,7 +178,24 @@ class Session:
         self.seconds_inside += offer.seconds
         return worker
 
-    def _attempt(self, call: Call, dtype: str) -> Outcome:
+    def _refused(self, call: Call) -> Outcome | None:
+        """The outcome of a call that the submission does not offer. Raises as `call`."""
+        if self.offer is None:
+            raise RuntimeError("a call before Session.open")
+        if call.entry not in self._names:
+            raise ValueError(f"`{call.entry}` is not among the names of this session")
+        if call.entry not in self.offer.functions:
+            return NotOffered(_missing(call.entry, self.offer))
+        return None
+
+    def _struck(self, call: Call) -> Outcome | None:
+        """The outcome of a call that failed too often to be tried again."""
+        for kind in ("timed out", "crashed"):
+            if self._strikes[call.entry, kind] >= STRIKES:
+                return self._not_again(call.entry, kind)
+        return None
+
+    def _attempt(self, call: Call, dtype: str, recording: Recording | None = None) -> Outcome:
         """Makes the call in the present process or, when there is none, in a fresh one."""
         if self._worker is None or not self._worker.alive:
             if self._strikes["import", "failed"] >= STRIKES:
@@ -165,17 +203,16 @@ class Session:
             try:
                 self._worker = self._start()
             except TargetError as error:
-                self._strikes["import", "failed"] += 1
+                self._strikes["import", "failed"] += recording is None
                 return Crashed(f"could not be imported once more: {error.message}", printed=error.printed)
         worker = self._worker
+        seconds = self._limits.timeout + (recording.budget["seconds"] if recording else 0)
         started = time.monotonic()
         try:
-            outcome = self._exchange(worker, call, dtype)
+            outcome = self._exchange(worker, call, dtype, recording)
             worker.calls += 1
         except Late:
-            outcome = TimedOut(
-                self._limits.timeout, seconds=time.monotonic() - started, printed=worker.printed()
-            )
+            outcome = TimedOut(seconds, seconds=time.monotonic() - started, printed=worker.printed())
         except (Gone, answers.Malformed) as error:
             worker.end()
             how = str(error) or GARBLED
@@ -184,23 +221,31 @@ class Session:
             outcome = Crashed(how, seconds=time.monotonic() - started, printed=worker.printed())
         except EngineFault as error:
             raise fault(error, worker) from None
+        if recording is not None:
+            return outcome
         self.seconds_inside += outcome.seconds
         if isinstance(call, ModelCall) and not _clean(outcome):
             # An instance whose parameters were changed, or that failed half way, is not used again.
             self._forget(worker, f"{call.model_digest}/{dtype}")
         return outcome
 
-    def _exchange(self, worker: WorkerProcess, call: Call, dtype: str) -> Outcome:
-        meta = self._ask(worker, call, dtype)
+    def _exchange(
+        self, worker: WorkerProcess, call: Call, dtype: str, recording: Recording | None
+    ) -> Outcome:
+        meta = self._ask(worker, call, dtype, recording)
         if meta.get("is") == "memory":
             message = str(meta.get("message") or "")[:500]
             worker.end()
             raise Gone(f"out of memory (limit {self._limits.memory_mb} MB)" + (message and f": {message}"))
-        if meta.get("is") != "returned":
-            return answers.other_outcome(meta, worker.printed())
-        expected = [step.expect for step in call.steps] if isinstance(call, ModelCall) else [call.expect]
-        outputs = answers.announced_outputs(meta, expected, self._limits.tensor_bytes)
+        other, outputs = None, []
+        if meta.get("is") == "returned":
+            expected = [step.expect for step in call.steps] if isinstance(call, ModelCall) else [call.expect]
+            outputs = answers.announced_outputs(meta, expected, self._limits.tensor_bytes)
+        else:
+            other = answers.other_outcome(meta, worker.printed())
         positions, table, size = answers.wanted(outputs)
+        if recording is not None:
+            size += recording.announced(meta.get("trace"), answers.number_of(outputs), positions, table)
         arrays: list[npt.NDArray[Any]] = []
         if positions:
             frame = worker.ask(protocol.WANT, positions, payload=size)
@@ -208,48 +253,34 @@ class Session:
                 arrays = protocol.cut(table, frame.payload)
             except (protocol.Garbled, ValueError):
                 raise answers.Malformed from None
+        if recording is not None:
+            arrays = recording.received(arrays)
+        if other is not None:
+            return other
         values = answers.outputs_of(outputs, arrays)
         return Returned(values, seconds=answers.seconds_of(meta), printed=worker.printed())
 
-    def _ask(self, worker: WorkerProcess, call: Call, dtype: str) -> Mapping[str, Any]:
+    def _ask(
+        self, worker: WorkerProcess, call: Call, dtype: str, recording: Recording | None
+    ) -> Mapping[str, Any]:
         """Sends the call; the parameters of a model only when the worker does not hold it."""
-        floats = "<f8" if dtype == "float64" else "<f4"
-        arrays: list[npt.NDArray[Any]] = []
-        request: dict[str, Any] = {"dtype": dtype, "tap": call.tap, "timeout": self._limits.timeout}
-        request["config"] = None if call.config is None else protocol.flatten(call.config, arrays, floats)
-        if isinstance(call, OperationCall):
-            request |= {
-                "call": "operation",
-                "function": call.function,
-                "arguments": protocol.flatten(call.arguments, arrays, floats),
-                "optional": sorted(call.optional),
-                "returns": call.outputs,
-            }
-        else:
+        key, held = "", False
+        if isinstance(call, ModelCall) and recording is None:
             key = f"{call.model_digest}/{dtype}"
-            params = None if key in worker.held else protocol.flatten(call.params, arrays, floats)
-            if key in worker.held:
+            held = key in worker.held
+            if held:
                 worker.held.remove(key)
             elif len(worker.held) >= MODELS_HELD:
                 self._forget(worker, worker.held[0])
             worker.held.append(key)
-            request |= {
-                "call": "model",
-                "key": key,
-                "forget": worker.forget,
-                "params": params,
-                "steps": [
-                    {
-                        "inputs": protocol.flatten(step.inputs, arrays, floats),
-                        "sequence": step.sequence,
-                        "use_cache": step.use_cache,
-                    }
-                    for step in call.steps
-                ],
-            }
-            worker.forget = []
-        request["arrays"], parts = protocol.lay_out(arrays)
-        meta = worker.ask(protocol.CALL, request, parts, seconds=self._limits.timeout).meta
+        request, parts = request_of(call, dtype, key, held)
+        request["timeout"] = seconds = self._limits.timeout
+        if recording is not None:
+            request["trace"] = recording.budget
+            request["timeout"] = seconds = seconds + recording.budget["seconds"]
+        if isinstance(call, ModelCall):
+            request["forget"], worker.forget = worker.forget, []
+        meta = worker.ask(protocol.CALL, request, parts, seconds=seconds).meta
         if not isinstance(meta, dict):
             raise answers.Malformed
         return meta

@@ -8,7 +8,9 @@ from __future__ import annotations
 import linecache
 import os
 import sysconfig
+from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .frameworks import module_of, name_of
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 MAX_MESSAGE = 2000
 MAX_TEXT = 200
 MAX_TRACEBACK = 16_000
+MAX_FILES = 500  # whose lines are kept
 MAX_FILE = 1000  # a file name: `compile` takes any
 HEAD, TAIL = 8, 24  # frames of a traceback that are shown
 _HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
@@ -35,12 +38,13 @@ class Ended(Exception):
 class Sources:
     """Which files are the submission's, and their lines.
 
-    The lines of the submission's main file are kept from when it was loaded: it may be gone later.
+    The lines of its main file are kept from when it was loaded, and those of its other modules from
+    `keep`: they may be gone later.
     """
 
     def __init__(self, path: str, text: str) -> None:
         self.path = path
-        self._lines = text.splitlines()
+        self._lines = {path: lines_of(text)}
         paths = sysconfig.get_paths()
         foreign = {paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
         # The innermost folder decides: a submission may hold a virtual environment, and an adapter
@@ -72,15 +76,27 @@ class Sources:
 
     def text(self, file: str) -> str:
         """All of `file`, '' when it cannot be had."""
-        return "\n".join(line.rstrip("\r\n") for line in self._all(file))
+        return "\n".join(line.rstrip("\n") for line in self._all(file))
+
+    def keep(self, modules: Mapping[str, Any]) -> None:
+        """Reads the files of those modules that are the submission's."""
+        for module in list(modules.values()):
+            file = vars(module).get("__file__") if type(module) is ModuleType else None
+            if type(file) is str and self.own(file) and len(self._lines) < MAX_FILES:
+                self._all(file)
 
     def _all(self, file: str) -> list[str]:
-        if file == self.path:
-            return self._lines
-        try:
-            return linecache.getlines(file)
-        except Exception:  # what it uses may have been replaced
-            return []
+        if file not in self._lines:
+            lines = lines_of(read_text(file))
+            if not lines:
+                try:
+                    lines = linecache.getlines(file)  # code that has its source elsewhere, as in doctest
+                except Exception:  # what it uses may have been replaced
+                    lines = []
+            if len(self._lines) >= MAX_FILES:
+                return lines
+            self._lines[file] = lines
+        return self._lines[file]
 
 
 def type_name(error: BaseException) -> str:
@@ -166,6 +182,11 @@ def is_out_of_memory(error: BaseException) -> bool:
         return False
     text = message_of(error)
     return "can't allocate memory" in text or "not enough memory" in text
+
+
+def lines_of(text: str) -> list[str]:
+    """Lines as Python counts them: a form feed ends none."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n") if text else []
 
 
 def read_text(path: str) -> str:

@@ -164,7 +164,7 @@ class NumPy:
     def memory(self, value: Any) -> Any:
         """What tells whether two arrays share memory: equal for views of the same array."""
         while issubclass(type(value), ndarray):
-            base = ndarray.base.__get__(value)  # type: ignore[attr-defined]
+            base = ndarray.base.__get__(value)
             if base is None:
                 break
             value = base

@@ -13,8 +13,10 @@ from .failures import Ended, describe_error, is_out_of_memory, message_of
 from .frameworks import Impossible, NotATensor, Seen, describe, name_of
 from .load import Target
 from .protocol import unflatten
+from .recorder import Recorder
 from .signatures import Signature, fit, signature_of
 from .taps import Allowance, Taps
+from .tracer import Tracer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -67,10 +69,13 @@ class Invoker:
         self._step: int | None = None
         self._kept: list[Array | None] = []  # what the parent may ask for
         self._allowance = Allowance(self._limit)
+        self._tracer: Tracer | None = None
 
     def call(self, request: Mapping[str, Any], arrays: Sequence[Array]) -> Answer:
         """Serves one request; `arrays` are the values that the request's JSON refers to."""
         self._start_over(request["dtype"], arrays)
+        if request.get("trace"):
+            self._tracer = Tracer(Recorder(self._target.sources, self._target.framework, request["trace"]))
         try:
             with self._target.framework.inference():
                 outputs = self._model(request) if request["call"] == "model" else [self._operation(request)]
@@ -83,6 +88,10 @@ class Invoker:
         answer["seconds"] = self._seconds
         if self._step is not None:
             answer["step"] = self._step
+        if self._tracer is not None:
+            answer["trace"], recorded = self._tracer.recorder.finish()
+            self._kept += recorded
+            self._tracer = None
         return Answer(answer, self._kept)
 
     def _operation(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,7 +135,9 @@ class Invoker:
             self._models.pop(key, None)
         held = self._models.get(request["key"])
         if held is None:
-            held = self._models[request["key"]] = self._construct(request)
+            held = self._construct(request)
+            if self._tracer is None:  # under a trace every model is made anew, and not kept
+                self._models[request["key"]] = held
         caches: dict[str, Any] = {}
         outputs = []
         last = len(request["steps"]) - 1
@@ -224,7 +235,9 @@ class Invoker:
         taps: Taps | None,
     ) -> Any:
         """Runs the submission's code; only here its exceptions can arise."""
-        start = _now()
+        start, tracer = _now(), self._tracer
+        if tracer is not None:
+            tracer.start(self._step)
         try:
             return function(**arguments)
         except NotImplementedError as error:
@@ -242,6 +255,8 @@ class Invoker:
                 told["text"] = self._target.sources.line(signature.file, signature.line)
             raise Ended("raised", **told) from None
         finally:
+            if tracer is not None:
+                tracer.stop()
             self._seconds += _now() - start
             if taps is not None:
                 taps.close()

@@ -53,6 +53,7 @@ def load(path: str, names: Sequence[str], arguments: Sequence[str]) -> tuple[Tar
     text = read_text(path)
     sources = Sources(path, text)
     module = _import(path, arguments, sources)
+    sources.keep(sys.modules)
     space = vars(module)
     read = _Declarations(space, path, text)
     framework_name = read.one_of("framework", FRAMEWORKS) or "numpy"

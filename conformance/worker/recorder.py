@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-SMALLEST = 4  # elements; arrays of fewer coincide by chance
+SMALLEST = 2  # elements; scalars are no arrays for our purpose
 MAX_STRING = 200
 MAX_NOTES = 20
 MAX_NOTE = 500
@@ -59,7 +59,7 @@ class Recorder:
         self._kinds: dict[tuple[str, tuple[int, ...]], int] = {}
         self._strings: dict[str, int] = {}
         self._places: dict[tuple[str, int, str, str], int] = {}
-        self._lines: list[tuple[int, int, int, int, int]] = []  # of each place: strings, and the line
+        self._lines: list[list[int]] = []  # of each place: the line, and four strings
         self._counts: list[int] = []  # arrays of each place
         self._seen: set[tuple[int, int | None, int, int]] = set()
         self._stored: dict[tuple[int, int], int] = {}  # where the bytes of a content begin
@@ -148,6 +148,7 @@ class Recorder:
         self.active = False
         rows = frombuffer(self._rows, int64) if self._rows else empty(0, int64)
         values = frombuffer(self._bytes, uint8) if self._bytes else empty(0, uint8)
+        self._bytes = bytearray()  # a frame that lives on must not keep them
         meta = {
             "strings": list(self._strings),
             "places": self._lines,
@@ -163,9 +164,8 @@ class Recorder:
         last = line if statement is None else statement.last
         text = self.sources.lines(file, line, last)
         strings = (file[:MAX_FILE], text[:MAX_STRING], function[:MAX_STRING], variable[:MAX_STRING])
-        numbered = [self._string(string) for string in strings]
         self._spend(40)
-        self._lines.append((numbered[0], line, *numbered[1:]))
+        self._lines.append([line, *map(self._string, strings)])
         self._counts.append(0)
         place = self._places[file, line, function, variable] = len(self._lines) - 1
         return place

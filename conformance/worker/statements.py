@@ -14,6 +14,9 @@ MAX_SOURCE = 2_000_000  # characters; longer files are not analysed
 MUTATORS = frozenset(
     ("append", "insert", "extend", "update", "setdefault", "fill", "sort", "put", "itemset", "appendleft")
 )
+"""Methods that change what they are called on."""
+FILLERS = frozenset(("copyto", "putmask", "place", "at", "fill_diagonal", "put", "put_along_axis"))
+"""Functions of NumPy that change their first argument."""
 
 Path = tuple[str, Optional[str]]  # a name, and one of its attributes: `self.cache` is ("self", "cache")
 
@@ -22,7 +25,7 @@ class Statement(NamedTuple):
     """One statement, or all that share a line.
 
     `names` are those that it mentions, all that it can rebind or edit; `paths` what it stores into
-    or calls a changing method of, other than a plain name.
+    or calls a changing method of.
     """
 
     first: int
@@ -37,17 +40,23 @@ def statements(text: str) -> dict[int, Statement]:
     if len(text) > MAX_SOURCE:
         return {}
     try:
-        tree = ast.parse(text)
+        tree = ast.parse(text.lstrip("\ufeff"))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
     table: dict[int, Statement] = {}
-    for node in ast.walk(tree):
+    waiting: list[tuple[ast.AST, str]] = [(tree, "")]
+    while waiting:
+        node, inside = waiting.pop()
         for first, parts, returns in _pieces(node):
             last = max([first, *(getattr(part, "end_lineno", None) or first for part in parts)])
-            statement = Statement(first, last, *_mentions(parts), returns)
+            statement = Statement(first, last, *_mentions(parts, inside), returns)
             for line in range(first, last + 1):
                 other = table.get(line)
                 table[line] = statement if other is None else _both(other, statement)
+        if isinstance(node, ast.ClassDef):
+            inside = node.name
+        if not isinstance(node, ast.expr):
+            waiting += [(child, inside) for child in ast.iter_child_nodes(node)]
     return table
 
 
@@ -84,36 +93,45 @@ def _pieces(node: ast.AST) -> Iterator[tuple[int, list[Any], bool]]:
     elif type(node).__name__ == "match_case":
         pattern, guard = node.pattern, node.guard  # type: ignore[attr-defined]
         yield pattern.lineno, [pattern] if guard is None else [pattern, guard], False
-    elif isinstance(node, ast.stmt) and not hasattr(node, "body"):
-        yield node.lineno, [node], isinstance(node, ast.Return)
+    elif isinstance(node, ast.stmt):
+        yield node.lineno, [] if hasattr(node, "body") else [node], isinstance(node, ast.Return)
 
 
-def _mentions(parts: list[Any]) -> tuple[frozenset[str], tuple[Path, ...]]:
+def _mentions(parts: list[Any], inside: str) -> tuple[frozenset[str], tuple[Path, ...]]:
+    """Names and paths in some nodes; `inside` is the class around them, '' for none."""
     names: set[str] = set()
     paths: dict[Path, None] = {}
     for part in parts:
         for node in ast.walk(part):
             if isinstance(node, ast.Name):
-                names.add(node.id)
-            elif isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
-                _add(paths, node)
-            elif isinstance(node, ast.Call):
-                if isinstance(node.func, ast.Attribute) and node.func.attr in MUTATORS:
-                    _add(paths, node.func.value)
-                for keyword in node.keywords:
-                    if keyword.arg == "out":
-                        _add(paths, keyword.value)
+                names.add(_mangled(node.id, inside))
             elif type(node).__name__ in ("MatchAs", "MatchStar", "MatchMapping"):
                 captured = getattr(node, "name", None) or getattr(node, "rest", None)
                 names.update([captured] if captured else [])
+            if isinstance(node, ast.Call):
+                changed = [keyword.value for keyword in node.keywords if keyword.arg == "out"]
+                if isinstance(node.func, ast.Attribute):
+                    changed += [node.func.value] if node.func.attr in MUTATORS else []
+                    changed += node.args[:1] if node.func.attr in FILLERS else []
+                for target in changed:
+                    _add(paths, target, inside)
+            elif not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
+                _add(paths, node, inside)
     return frozenset(names), tuple(paths)
 
 
-def _add(paths: dict[Path, None], node: ast.AST) -> None:
+def _add(paths: dict[Path, None], node: ast.AST, inside: str) -> None:
     """The name, and its first attribute, that a target such as `self.cache[i]["k"]` begins with."""
     attribute: str | None = None
     while isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred)):
         attribute = node.attr if isinstance(node, ast.Attribute) else attribute
         node = node.value
     if isinstance(node, ast.Name):
-        paths[node.id, attribute] = None
+        paths[_mangled(node.id, inside), attribute and _mangled(attribute, inside)] = None
+
+
+def _mangled(name: str, inside: str) -> str:
+    """A private name as Python knows it inside a class."""
+    if inside.strip("_") and name.startswith("__") and not name.endswith("__"):
+        return f"_{inside.lstrip('_')}{name}"
+    return name

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from conformance.language.errors import PackError, PackErrors
+from conformance.language.expression import parse as parse_expression
 from conformance.language.program import Program
 from conformance.locations import bundled
 from conformance.pack import claim_files, program_files
@@ -81,7 +82,7 @@ def test_alternatives_stand_where_they_stand() -> None:
         ("gives: query model", "gives: query query", "program.yaml:8: an axis stands twice in 'query query'"),
         ("gives: query model", "gives: [query]", "program.yaml:8: a text is expected, not a list in functions.f.gives"),
         ("      x: query model", "      x: {axs: query}", "program.yaml:4: unknown key 'axs' in functions.f.given.x (did you mean 'axes'?)"),
-        ("      x: query model", "      x: {axes: query, kind: reel}", "program.yaml:4: Invalid enum value 'reel' in functions.f.given.x.kind"),
+        ("      x: query model", "      x: {axes: query, kind: reel}", "program.yaml:4: 'reel' is not one of bool, int, real in functions.f.given.x.kind (did you mean 'real'?)"),
         ("      x: query model", "      x: 3", "program.yaml:4: a text or a mapping is expected, not a whole number in functions.f.given.x"),
         ("      y: x * 2", "      y: [x]", "program.yaml:6: "),
         ("      y: x * 2", "      y: {pre: x}", "program.yaml:6: 'y' needs 'by:' (a choice) or 'is:'"),
@@ -137,6 +138,12 @@ def test_a_text_needs_both_languages() -> None:
     assert fault(tensors=tensors.replace("en: y", "en: y, zhh: y")).startswith(
         "tensors.yaml:2: unknown key 'zhh' in tensors.y.says (did you mean 'zh'?)"
     )
+
+
+@pytest.mark.parametrize("text", ["(" * 500 + "x" + ")" * 500, "-" * 100000 + "x", "x\0"])
+def test_an_expression_that_is_too_much(text: str) -> None:
+    with pytest.raises(PackError, match="is not an expression"):
+        parse_expression(text)
 
 
 def test_a_function_twice() -> None:
@@ -250,10 +257,10 @@ def test_unspoilt_it_is_sound() -> None:
     assert _check(_texts()) == ()
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_spoilt_pack_is_refused_with_a_place_or_is_still_sound(seed: int) -> None:
     chance, texts = random.Random(seed), _texts()
-    for _ in range(15):
+    for _ in range(12):
         spoilt = _spoilt(texts, chance)
         try:
             errors = _check(spoilt)

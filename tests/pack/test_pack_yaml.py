@@ -107,8 +107,12 @@ def test_a_key_that_yaml_reads_as_a_boolean(word: str) -> None:
 
 def test_an_unquoted_expression_with_a_comma_in_a_flow_mapping() -> None:
     assert fault("a: {pre: norm(x, params=p), post: x}") == (
-        "file.yaml:1: 'norm(x' has unequal parentheses: an expression with a comma inside { } must be quoted"
+        "file.yaml:1: 'norm(x' has unequal parentheses (an expression with a comma inside { } or [ ] must be quoted)"
     )
+
+
+def test_an_expression_with_a_parenthesis_too_few() -> None:
+    assert fault("a:\n  b: norm(x, params=p") == "file.yaml:2: 'norm(x, params=p' has unequal parentheses"
 
 
 def test_an_unquoted_expression_whose_first_part_is_whole() -> None:
@@ -160,6 +164,10 @@ def test_bad_yaml(text: str, place: str) -> None:
     message = fault(text)
     assert message.startswith(place)
     assert "is not YAML" in message
+
+
+def test_an_alias_inside_what_it_names() -> None:
+    assert "an alias stands inside what it names" in fault("a: &x [*x]")
 
 
 def test_two_documents_in_one_file() -> None:

@@ -1,0 +1,51 @@
+"""From a call to the JSON and the buffers of the request that asks a worker to make it."""
+
+from typing import Any
+
+import numpy.typing as npt
+
+from conformance.session.calls import Call, OperationCall
+from conformance.worker import protocol
+
+
+def request_of(call: Call, dtype: str, key: str, held: bool) -> tuple[dict[str, Any], list[Any]]:
+    """The request for a call, but for what it may use, and its buffers.
+
+    Args:
+        call: what to compute.
+        dtype: what its float arrays arrive in.
+        key: of a model, the name under which the worker keeps it.
+        held: whether the worker has it already; its parameters are then left out.
+
+    Raises:
+        TypeError: an argument is no `Value`.
+        ValueError: too many of them.
+    """
+    floats = "<f8" if dtype == "float64" else "<f4"
+    arrays: list[npt.NDArray[Any]] = []
+    request: dict[str, Any] = {"dtype": dtype, "tap": call.tap}
+    request["config"] = None if call.config is None else protocol.flatten(call.config, arrays, floats)
+    if isinstance(call, OperationCall):
+        request |= {
+            "call": "operation",
+            "function": call.function,
+            "arguments": protocol.flatten(call.arguments, arrays, floats),
+            "optional": sorted(call.optional),
+            "returns": call.outputs,
+        }
+    else:
+        request |= {
+            "call": "model",
+            "key": key,
+            "params": None if held else protocol.flatten(call.params, arrays, floats),
+            "steps": [
+                {
+                    "inputs": protocol.flatten(step.inputs, arrays, floats),
+                    "sequence": step.sequence,
+                    "use_cache": step.use_cache,
+                }
+                for step in call.steps
+            ],
+        }
+    request["arrays"], parts = protocol.lay_out(arrays)
+    return request, parts

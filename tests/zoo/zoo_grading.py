@@ -1,0 +1,100 @@
+"""Grading adapters of the zoo, one after the other: what the program makes of a case is worked out once for all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from conformance.checked_pack import open_checked
+from conformance.diagnosis.naming import Namer
+from conformance.golden.tolerances import known_tolerances
+from conformance.grading import Grader, entry_point, plan
+from conformance.judging.bench import Bench
+from conformance.judging.count import PARAMETER_SHAPES
+from conformance.locations import bundled
+from conformance.pack.model import Pack
+from conformance.plan.scenario import Scenarios
+from conformance.plan.selection import Selection, parse_selection
+from conformance.plan.variants import resolve
+from conformance.results.records import BROKEN, Verdict
+from conformance.session import Limits, Session
+
+FOLDER = Path(__file__).resolve().parent
+WRONG: Mapping[str, Mapping[str, Any]] = yaml.safe_load((FOLDER / "wrong.yaml").read_text(encoding="utf-8"))
+"""What is wrong in each file; its own head explains the keys."""
+RIGHT = sorted(path.stem for path in (FOLDER / "right").glob("*.py"))
+
+
+def wrong_file(name: str) -> Path:
+    return FOLDER / "wrong" / f"{name}.py"
+
+
+def right_file(name: str) -> Path:
+    return FOLDER / "right" / f"{name}.py"
+
+
+def line_of_fault(path: Path) -> int:
+    """The line that carries `# WRONG`."""
+    (line,) = [i for i, text in enumerate(path.read_text(encoding="utf-8").split("\n"), 1) if "# WRONG" in text]
+    return line
+
+
+@dataclass
+class Zoo:
+    """A pack, and what of it no adapter can change: scenarios, exact readings and spreads, by seed."""
+
+    pack: Pack
+    scenarios: dict[int, Scenarios] = field(default_factory=dict)
+    shared: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+
+    @staticmethod
+    def opened() -> Zoo:
+        """With the bundled pack."""
+        return Zoo(open_checked(bundled("spec") / "forward-pass"))
+
+    def verdicts(
+        self,
+        path: Path,
+        claims: Sequence[str] = (),
+        *,
+        seed: int = 0,
+        dtypes: Sequence[str] = (),
+        diagnosed: bool = False,
+    ) -> list[Verdict]:
+        """Every verdict on an adapter, or those of some claims."""
+        names = [*(entry_point(operation) for operation in self.pack.operations.values()), PARAMETER_SHAPES]
+        with Session(path, names=names, limits=Limits(timeout=10.0)) as session:
+            offer = session.open()
+            graded = resolve(self.pack, offer.variants, [])
+            selection = parse_selection([",".join(claims)], self.pack) if claims else Selection()
+            items = plan(self.pack, offer, graded, dtypes or offer.dtypes, selection).items
+            bench = Bench(session, offer)
+            self._share(bench, seed)
+            grader = Grader(self.pack, bench, graded, self.scenarios[seed], {})
+            grader.namer = Namer(self.pack, bench) if diagnosed else None
+            return list(grader.verdicts(items))
+
+    def _share(self, bench: Bench, seed: int) -> None:
+        if seed not in self.shared:
+            self.scenarios[seed] = Scenarios(self.pack, seed)
+            self.shared[seed] = (known_tolerances(self.pack), {}, {})
+        bench.store, bench.exact, measured = self.shared[seed]
+        bench.spreads.store, bench.spreads.measured = bench.store, measured
+
+
+def broken(verdicts: Sequence[Verdict]) -> Iterator[Verdict]:
+    """Those that are red."""
+    return (verdict for verdict in verdicts if verdict.judgement.verdict in BROKEN)
+
+
+def told(verdicts: Sequence[Verdict]) -> str:
+    """Verdicts for the message of a failed assertion."""
+    lines = [
+        f"{v.judgement.verdict} {v.claim} on {v.case}, {v.variant}, {v.dtype}: {v.judgement.summary.en}"
+        for v in verdicts
+    ]
+    return "\n".join(lines[:20])
