@@ -1,8 +1,9 @@
 """The line: every array that the target computed, matched by value with the program's tensors.
 
 A target's arrays have no names that we know, other axis orders, merged or split axes, perhaps one
-head at a time. Sorted, the values of an array are the same whatever its layout, so an array is
-found by its sorted values among those of the program's tensors and of their slices.
+head at a time. Sorted, the values of an array are the same whatever its layout, so candidates are
+found by their sorted values; a candidate is the tensor if its values then stand in the order of some
+permutation of its axes, which is all that transposing, merging and splitting can do.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ CLOSE = {"float64": 1e-9, "float32": 2e-5, "float16": 2e-2, "bfloat16": 1e-1}
 """Relative RMS within which sorted values are the same tensor; layouts sum in their own order."""
 SLICED = ("batch", "head", "kv_head", "query")
 """Axes over which an implementation may loop, so that it binds one slice at a time."""
+ALIKE = 12
+"""Candidates of equal values that are looked at: a tensor and its slices, or a few names for one."""
 SMALLEST = 4
 """Arrays of fewer elements coincide by chance."""
 
@@ -33,8 +36,23 @@ class Known:
 
     name: str
     order: int
+    tensor: Array
     values: Array
     whole: bool
+
+    def laid_out_as(self, array: Array, close: float) -> bool:
+        """Whether an array of these values has them in the order of some permutation of the axes."""
+        ours = np.asarray(array, np.float64).reshape(-1)
+        tensor = self.tensor.reshape([n for n in self.tensor.shape if n > 1])
+        finite = np.isfinite(self.values)
+        scale = np.sqrt(np.mean(np.where(finite, self.values, 0.0) ** 2))
+        for order in itertools.permutations(range(tensor.ndim)):
+            theirs = tensor.transpose(order).reshape(-1)
+            with np.errstate(all="ignore"):
+                error = np.where(ours == theirs, 0.0, ours - theirs)
+            if np.sqrt(np.mean(error * error)) <= close * scale + 1e-300:
+                return True
+        return False
 
 
 @dataclass
@@ -51,26 +69,26 @@ class Index:
         index = Index(dtype)
         order = 0
         for step in steps:
-            for name, tensor in {**step.taps, **step.outputs}.items():
+            for name, tensor in {**step.taps, **step.outputs, **step.inner}.items():
                 if tensor.array.dtype.kind != "f":
                     continue
                 order += 1
                 for part, whole in slices(tensor):
                     if part.size >= SMALLEST:
                         values = np.sort(part, axis=None)
-                        index.by_size.setdefault(values.size, []).append(Known(name, order, values, whole))
+                        index.by_size.setdefault(values.size, []).append(Known(name, order, part, values, whole))
         return index
 
     def match(self, array: Array) -> Known | None:
         """The tensor whose values an array has, whole ones first; None for none."""
         known = self.by_size.get(array.size)
-        if not known or array.size < SMALLEST:
+        if not known or array.size < SMALLEST or array.dtype.kind not in "fiu":
             return None
         if array.size not in self.stacks:
             self.stacks[array.size] = np.stack([k.values for k in known])
         stack = self.stacks[array.size]
-        ours = np.sort(np.asarray(array, np.float64), axis=None)
         with np.errstate(all="ignore"):
+            ours = np.sort(np.asarray(array, np.float64), axis=None)
             same = stack == ours  # infinities
             error = np.where(same, 0.0, stack - ours)
             size = np.where(np.isfinite(stack), stack, 0.0)
@@ -79,7 +97,8 @@ class Index:
         near = np.flatnonzero(off <= CLOSE[self.dtype] * scale + 1e-300)
         if not near.size:
             return None
-        return min((known[i] for i in near), key=lambda k: (not k.whole, k.order))
+        likely = sorted((known[i] for i in near), key=lambda k: (not k.whole, k.order))
+        return next((k for k in likely[:ALIKE] if k.laid_out_as(array, CLOSE[self.dtype])), None)
 
 
 def slices(tensor: Named[Array]) -> Iterator[tuple[Array, bool]]:
@@ -149,7 +168,11 @@ def changed(true: Sequence[Tensors], patched: Sequence[Tensors]) -> list[Tensors
     result = []
     for ours, theirs in zip(patched, true, strict=True):
         groups: list[dict[str, Named[Array]]] = []
-        for made, right in ((ours.outputs, theirs.outputs), (ours.taps, theirs.taps)):
+        for made, right in (
+            (ours.outputs, theirs.outputs),
+            (ours.taps, theirs.taps),
+            (ours.inner, theirs.inner),
+        ):
             groups.append(
                 {name: t for name, t in made.items() if name not in right or _differs(t, right[name])}
             )

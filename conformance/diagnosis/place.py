@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from conformance.diagnosis.discovery import Finding, first_non_finite, locate, place_of
-from conformance.diagnosis.fit import Fitter, Suspect
+from conformance.diagnosis.fit import UNREADABLE, Fitter, Suspect
 from conformance.judging.common import Question
 from conformance.judging.observe import call_of
+from conformance.language.arithmetic import Float64
 from conformance.results.records import Place
 from conformance.session import Call
 from conformance.session.tracing import Trace
@@ -46,10 +47,13 @@ class Locator:
         trace = self.trace(question)
         if trace is None:
             return None
-        true = question.bench.expected(question.scenario)
+        true = question.scenario.read(Float64(), inner=True)
         for suspect in suspects:
-            patched = self.fitter.reading(question.scenario, suspect)
-            finding = locate(trace.records, true, patched, question.dtype) if patched else None
+            try:
+                patched = question.scenario.read(Float64(), suspect.program, inner=True)
+            except UNREADABLE:
+                continue
+            finding = locate(trace.records, true, patched, question.dtype)
             if finding is not None and finding.by_mistake:
                 self.known[(operation, question.scenario.variant.name, suspect.names)] = finding
                 return finding

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from conformance.language.contraction import contract
-from conformance.language.sizes import Dimension, Size
+from conformance.language.sizes import Dimension, Size, number
 
 A = TypeVar("A")
 Array = npt.NDArray[Any]
@@ -108,13 +108,6 @@ ELEMENTWISE: dict[str, Any] = {
 TRANSCENDENTAL = frozenset({"exp", "log", "sin", "cos", "tanh", "erf"})
 ANGULAR = frozenset({"sin", "cos"})
 REDUCE: dict[str, Any] = {"sum": np.add, "max": np.maximum, "any": np.logical_or, "all": np.logical_and}
-
-
-def number(size: Dimension) -> int:
-    """A size that is known. Raises `TypeError` for a symbol: arrays of numbers have none."""
-    if isinstance(size, Size):
-        raise TypeError(f"the size {size} is a symbol and has no value")
-    return size
 
 
 class NumpyArithmetic:

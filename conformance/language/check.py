@@ -22,7 +22,10 @@ NUMBERS = {"n_layers": 2}
 
 
 def check(
-    program: Program, variants: Sequence[Choices], entry_points: Iterable[EntryPoint]
+    program: Program,
+    variants: Sequence[Choices],
+    entry_points: Iterable[EntryPoint],
+    principal: Sequence[Choices] = (),
 ) -> tuple[PackError, ...]:
     """Every fault of a program that shows without data, in the order of the files.
 
@@ -34,6 +37,8 @@ def check(
         program: The program with its mistakes, each of which is checked like the program itself.
         variants: The variants to read it in; see `explored`.
         entry_points: The functions that are called from outside.
+        principal: The variants in which it is looked at, too, what a mistake does to all that is
+            downstream of it; its own equations are read in every variant.
 
     Returns:
         One error for each place at fault; empty for a sound program.
@@ -50,7 +55,7 @@ def check(
         return _sorted(errors)
     errors.extend(faults_of_names(program, variants, [entry.function for entry in entries], NUMBERS))
     checker = Checker(program, NUMBERS)
-    ways = roots(program, entries, variants)
+    ways = roots(program, entries, variants, principal or variants[:1])
     found = [error for root in ways for error in root.read(checker, root.variants)]
     errors.extend({error.at: error for error in reversed(found)}.values())
     errors.extend(_unreached(program, variants, checker))

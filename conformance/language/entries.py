@@ -97,17 +97,31 @@ class Root:
         return [error for standing in standings for error in standing.errors]
 
 
-def roots(program: Program, entry_points: Iterable[EntryPoint], variants: Sequence[Choices]) -> list[Root]:
+def roots(
+    program: Program,
+    entry_points: Iterable[EntryPoint],
+    variants: Sequence[Choices],
+    principal: Iterable[Choices] = (),
+) -> list[Root]:
     """Every way to call the entry points, the smallest first: their optional inputs left out, and given."""
+    entries = list(entry_points)
+    first = list(principal)
+    main = {_key(entry.variant(choices)) for entry in entries for choices in first}
+    known: dict[Key, Variant] = {}
+
+    def variant(choices: Choices) -> Variant:
+        key = _key(choices)
+        if key not in known:
+            known[key] = Variant.of(choices, key in main)
+        return known[key]
+
+    free = tuple(map(variant, variants))
     found = []
-    known = {_key(choices): Variant.of(choices) for choices in variants}
-    free = tuple(known.values())
-    for entry in entry_points:
+    for entry in entries:
         function = program.functions[entry.function]
         allowed = free
         if entry.choices:
-            held = unique(entry.variant(choices) for choices in variants)
-            allowed = tuple(known.setdefault(_key(choices), Variant.of(choices)) for choices in held)
+            allowed = tuple(dict.fromkeys(variant(entry.variant(v.choices)) for v in free))
         optional = frozenset(name for name, given in function.given.items() if given.optional)
         for present in (frozenset(), optional) if optional else (optional,):
             again = _inputs(program, entry, present, "'") if function.remember else {}

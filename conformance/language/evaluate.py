@@ -52,6 +52,19 @@ class Reading(Generic[A]):
     state: dict[str, Value] = field(default_factory=dict)
     taps: dict[str, Named[A]] = field(default_factory=dict)
     declared: dict[str, Parameter] = field(default_factory=dict)
+    inner: dict[str, Named[A]] | None = None
+
+    def noted(self, place: str, value: Value) -> None:
+        """Keep a tensor that has no name outside, where that is wanted (`inner` is a dictionary).
+
+        The same equation at the same place, evaluated again, is another entry: `rope.angle~2`.
+        """
+        if self.inner is None or not isinstance(value, Named):
+            return
+        count = 1
+        while f"{place}~{count}" in self.inner:
+            count += 1
+        self.inner[f"{place}~{count}"] = value
 
     def call(self, name: str, inputs: Mapping[str, Value]) -> Named[A]:
         """Call a function from outside; `taps` then holds the tensors of this call.
@@ -126,6 +139,7 @@ class Scope(Names[A]):
         """Evaluate an equation and give its name to the result, where the variant has it."""
         value = self.equation(equation)
         if value is not None:
+            self.reading.noted(f"{self.at}{self.function.name}.{equation.name}", value)
             self.bind(equation.name, self.seen(equation.name, value))
 
     def equation(self, equation: Equation) -> Value:
@@ -148,6 +162,7 @@ class Scope(Names[A]):
         value = self.equation(equation)
         if value is None:
             raise PackError(f"{self.function.name} has no result in this variant", equation.at)
+        self.reading.noted(f"{self.at}{self.function.name}.{equation.name}", value)
         return self.tensor(value)
 
     def remember(self) -> None:

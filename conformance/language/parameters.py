@@ -9,7 +9,7 @@ from functools import lru_cache
 from conformance.language.errors import PackError
 from conformance.language.expression import BINARY, Expression
 from conformance.language.program import Choices, Function, Parameter, Program, holds
-from conformance.language.sizes import EXACT
+from conformance.language.sizes import EXACT, number
 
 
 def parameter_axes(
@@ -79,14 +79,13 @@ class VariantParameters:
     def number(self, node: ast.expr | None, expression: Expression) -> int:
         """What `times` or `same` says: whole numbers, those with a name, and what they make together."""
         match node:
-            case ast.Constant(value=int() as number):
-                return number
+            case ast.Constant(value=int() as value):
+                return value
             case ast.Name(id=name) if name in self.numbers:
                 return self.numbers[name]
             case ast.BinOp(left=left, op=op, right=right) if BINARY[type(op)] in EXACT:
-                return int(
-                    EXACT[BINARY[type(op)]](self.number(left, expression), self.number(right, expression))
-                )
+                sides = self.number(left, expression), self.number(right, expression)
+                return number(EXACT[BINARY[type(op)]](*sides))
         known = ", ".join(self.numbers)
         raise PackError(
             f"times and same must be numbers, or made of {known}, in '{expression}'", expression.at

@@ -47,6 +47,7 @@ class Contexts:
         calls = calls_of(checker.program)
         self.reachable = {name: reachable(checker.program, name, calls) for name in calls}
         self.of: dict[str, list[Context]] = {}
+        self.covered = {c: {v for t in c.traces for v in t.variants} for c in checker.calls.values()}
         errors = {(c.function.name, e.at) for c in checker.calls.values() for t in c.traces for e in t.errors}
         self.faulty = {name for name, _ in errors}
         self.faulty_places = {at for _, at in errors}
@@ -60,6 +61,10 @@ class Contexts:
     def affected(self, functions: Iterable[str]) -> frozenset[str]:
         """All functions that call one of `functions`, by whatever way, and those themselves."""
         return frozenset(name for name, inside in self.reachable.items() if not inside.isdisjoint(functions))
+
+    def covers(self, call: Call, variants: Sequence[Variant]) -> bool:
+        """Whether the true program makes such a call in all these variants."""
+        return self.covered.get(call, set()).issuperset(variants)
 
     def parameters_in(self, variant: Variant) -> VariantParameters:
         """The parameters of the true program's functions."""
@@ -188,47 +193,67 @@ class _Patch:
         ]
         by: set[Condition] = {(e.by, ()) for pair in pairs for e in pair if e is not None and e.by}
         todo = list(context.traces)
+        spread = False
         while todo and not self.found:
             variant = todo[0]
-            asked = set(by)
             changed = [new for old, new in pairs if new is not None and _differs(old, new, variant)]
+            asked = set(by)
             if changed:
                 self.changes = True
-                asked |= self.reread(context, variant, changed)
+                alike = self.reread(context, variant, changed, todo, asked)
+                self.parameters(patched, variant, changed)
+                if not alike and not self.found:
+                    spread = True
+                    self.spread(context, variant)
             told = [variant.told[condition] for condition in asked]
             todo = [v for v in todo[1:] if [v.told[condition] for condition in asked] != told]
+        for variant in context.traces:
+            if spread and variant.principal and not self.found:
+                self.spread(context, variant)
 
-    def reread(self, context: Context, variant: Variant, changed: Sequence[Equation]) -> set[Condition]:
-        """Read changed equations in the circumstances of a call; returns what they ask of the variant."""
-        call = context.call
+    def patched(self, call: Call) -> Call:
+        """A call of the true program as one of the patched."""
         function = self.program.functions[call.function.name]
-        patched = self.checker.call(function, call.inputs, call.sizes, call.state, call.stateless)
-        known = {inner for _, inner, _ in context.traces[variant].calls}
-        asked: set[Condition] = set()
+        return self.checker.call(function, call.inputs, call.sizes, call.state, call.stateless)
+
+    def reread(
+        self,
+        context: Context,
+        variant: Variant,
+        changed: Sequence[Equation],
+        todo: Sequence[Variant],
+        asked: set[Condition],
+    ) -> bool:
+        """Read changed equations in the circumstances of a call.
+
+        Returns whether nobody can tell; adds what they ask of a variant to `asked`, but for what
+        is the same as in the true program in all variants of `todo`.
+        """
+        patched = self.patched(context.call)
         env = dict(context.env)
         for equation in changed:
-            if equation.name in function.given or equation.name in function.remember:
-                self.read_anew(context, patched, variant, asked)
-                break
             scope = CheckedScope(self.checker, patched, variant)
             scope.resume(env, equation)
             value = scope.again(equation)
             self.note(scope.errors)
             asked.update(scope.conditions)
             for _, inner, _ in scope.calls:
-                # What the true program calls as well has been read in all variants.
-                if inner not in known:
-                    standing = self.checker.read(inner, variant)
-                    self.note(standing.errors)
+                standing = self.checker.read(inner, variant)
+                self.note(standing.errors)
+                if inner.function.name not in self.checker.affected and not self.contexts.covers(inner, todo):
                     asked.update(standing.asked)
-            if self.found:
-                return asked
-            if not self.alike(equation, value, scope, context, variant):
-                self.read_anew(context, patched, variant, asked)
-                break
+            if not self.found and not self.alike(equation, value, scope, context, variant):
+                return False
             env[equation.name] = value
-        self.parameters(function, variant, changed)
-        return asked
+        return True
+
+    def spread(self, context: Context, variant: Variant) -> None:
+        """Read a patched call as a whole; if it gives something else, so must be all that call it."""
+        again = self.checker.read(self.patched(context.call), variant)
+        true = self.contexts.checker.read(context.call, variant)
+        self.note(again.errors)
+        if again.traces[0].outcome is not true.traces[0].outcome or set(again.taps) != set(true.taps):
+            self.wider[variant] = None
 
     def note(self, errors: Iterable[PackError]) -> None:
         """Keep errors, but for those that the true program has itself."""

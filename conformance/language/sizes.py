@@ -110,6 +110,14 @@ class Size:
 
 Dimension = int | Size
 
+
+def number(size: Dimension) -> int:
+    """A size that is known. Raises `TypeError` for a symbol: arrays of numbers have none."""
+    if isinstance(size, Size):
+        raise TypeError(f"the size {size} is a symbol and has no value")
+    return size
+
+
 EXACT: dict[str, Callable[[Dimension, Dimension], Dimension]] = {
     "add": lambda a, b: a + b,
     "subtract": lambda a, b: a - b,

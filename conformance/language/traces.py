@@ -46,11 +46,12 @@ class Variant:
 
     choices: Choices
     told: Mapping[Condition, str]
+    principal: bool = False
 
     @staticmethod
-    def of(choices: Choices) -> Variant:
-        """A variant with these choices."""
-        return Variant(choices, _Told({name: key_of(value) for name, value in choices.items()}))
+    def of(choices: Choices, principal: bool = False) -> Variant:
+        """A variant with these choices. What a mistake breaks elsewhere is looked for in principal ones."""
+        return Variant(choices, _Told({name: key_of(value) for name, value in choices.items()}), principal)
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,7 @@ def program_faults(
     )
     entries = [entry for operation in operations.values() for entry in entry_points(operation)]
     wrong = [error for operation in operations.values() for error in faults_of_arguments(program, operation)]
-    return tuple(wrong) or check(program, read, entries)
+    return tuple(wrong) or check(program, read, entries, [v.choices for v in variants.values()])
 
 
 def entry_points(operation: Operation) -> list[EntryPoint]:

@@ -35,6 +35,7 @@ class Tensors:
 
     outputs: Mapping[str, Named[Array]]
     taps: Mapping[str, Named[Array]]
+    inner: Mapping[str, Named[Array]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,19 +116,19 @@ class Scenario:
         arithmetic: Arithmetic[Any],
         program: Program | None = None,
         substitute: Callable[[int], Substitute] | None = None,
-        through: Callable[[Any], Any] | None = None,
+        inner: bool = False,
     ) -> list[Tensors]:
         """The program read call by call; `substitute(i)` stands in for tensors of call i.
 
-        `through` turns the arithmetic's arrays into NumPy's.
+        With `inner`, tensors that have no name outside are kept too, as the program laid them out.
         """
         lift = getattr(arithmetic, "lift", None) or (lambda array: array)
-        lower = through or (lambda array: array)
         reading = self.reading(arithmetic, program)
         results = []
         for i, step in enumerate(self.steps()):
             reading.substitute = substitute(i) if substitute else keep
             inputs = {name: Named(t.axes, lift(t.array)) for name, t in step.items()}
+            reading.inner = {} if inner else None
             result = reading.call(self.function, inputs)
             operations = Operations(arithmetic)
             main = self.main_output
@@ -138,12 +139,7 @@ class Scenario:
                 taps[name] = self._canonical(operations, tensor, self.pack.program.tensors[short].axes)
                 if name in self.operation.outputs and name != main:
                     outputs[name] = taps[name]
-            results.append(
-                Tensors(
-                    {n: Named(t.axes, lower(t.array)) for n, t in outputs.items()},
-                    {n: Named(t.axes, lower(t.array)) for n, t in taps.items()},
-                )
-            )
+            results.append(Tensors(outputs, taps, reading.inner or {}))
         return results
 
     @property

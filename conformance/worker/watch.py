@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from itertools import islice
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
@@ -83,7 +84,7 @@ class Watch:
         if not self.started:
             names: Any = () if following is None else following.names
         elif current is None:
-            names = list(values)[:NAMES]
+            names = list(islice(values, NAMES))
         else:
             names = current.names if following is None else current.names | following.names
         edited: list[Any] = []
@@ -141,8 +142,8 @@ class Watch:
             for index, item in enumerate(kind.__getitem__(value, slice(0, ITEMS))):
                 self._visit((*key, index), item, edited, depth - 1)
         elif category == DICT and depth:
-            for name, item in list(dict.items(value))[:ITEMS]:
-                if type(name) in (str, int):
+            for name, item in list(islice(dict.items(value), ITEMS)):
+                if spellable(name):
                     self._visit((*key, name), item, edited, depth - 1)
 
     def _aliases(self, values: Any, edited: list[Any]) -> None:
@@ -161,7 +162,7 @@ class Watch:
         arguments = frozenset(code.co_varnames[:count])
         caller = self._caller(frame)
         values = names_of(frame)
-        for name in list(values)[:NAMES]:
+        for name in list(islice(values, NAMES)):
             if not name.startswith("."):
                 self._argument((name,), values[name], caller, name in arguments, 1)
 
@@ -184,8 +185,8 @@ class Watch:
             for index, item in enumerate(kind.__getitem__(value, slice(0, ITEMS))):
                 self._argument((*key, index), item, caller, passed, 0)
         elif category == DICT and depth:
-            for name, item in list(dict.items(value))[:ITEMS]:
-                if type(name) in (str, int):
+            for name, item in list(islice(dict.items(value), ITEMS)):
+                if spellable(name):
                     self._argument((*key, name), item, caller, passed, 0)
 
     def _caller(self, frame: FrameType) -> Watch | None:
@@ -206,7 +207,7 @@ class Watch:
         if category == SKIP:
             return
         name = "yield" if code.co_flags & _GENERATES else "return"
-        if self.returning and not (self.current is not None and self.current.returns):
+        if name == "return" and self.returning and not (self.current is not None and self.current.returns):
             self.line, self.current = self.returning, None  # a `with` or `finally` came after `return`
         self.slots = {key: seen for key, seen in self.slots.items() if key[0] != name}
         self._visit((name,), value, [], 1)
@@ -226,7 +227,14 @@ def names_of(frame: FrameType) -> Any:
     return values if type(values) in _LOCALS else {}
 
 
+def spellable(key: Any) -> bool:
+    """Whether a key of a dict can be shown, without asking an object of the submission."""
+    if type(key) is tuple:
+        return all(type(part) in (str, int) for part in key)
+    return type(key) in (str, int)
+
+
 def spelled(key: tuple[Any, ...]) -> str:
     """A name as it would be written: `cache['k'][0]`, `self.keys`."""
-    parts = [repr(part[:50]) if type(part) is str else str(part) for part in key[1:]]
+    parts = [repr(part[:50]) if type(part) is str else str(part)[:50] for part in key[1:]]
     return str(key[0]) + "".join(f"[{part}]" for part in parts)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.language.arithmetic import ELEMENTWISE, Float64, Native, number, to_bfloat16
-from conformance.language.sizes import Size
+from conformance.language.arithmetic import ELEMENTWISE, Float64, Native, to_bfloat16
+from conformance.language.sizes import Size, number
 from language.small import arity, reading, tensor
 
 F32 = st.floats(width=32, allow_nan=False)
