@@ -37,7 +37,9 @@ def causes(verdicts: Sequence[Verdict]) -> tuple[Cause, ...]:
         left = [v for v in left if v not in mine]
         first = mine[0].judgement.diagnosis
         # Whatever fits everywhere that the best fits cannot be told apart from it.
-        alike = [d for d in first if all(any(o.mistake == d.mistake for o in v.judgement.diagnosis) for v in mine)]
+        alike = [
+            d for d in first if all(any(o.mistake == d.mistake for o in v.judgement.diagnosis) for v in mine)
+        ]
         texts = [next(d for d in first if d.mistake == best), *(d for d in alike if d.mistake != best)]
         place = next((v.judgement.place for v in mine if v.judgement.place), None)
         claims = tuple(dict.fromkeys(v.claim for v in mine))
@@ -55,7 +57,10 @@ def sentence(found: Sequence[Cause], verdicts: Sequence[Verdict]) -> Text | None
     explained = sum(cause.verdicts for cause in found[:3])
     if explained == broken:
         return Text(f"everything red follows from {names}", f"所有未通过的判定都源于 {zh_names}")
-    return Text(f"{explained} of {broken} red verdicts follow from {names}", f"{broken} 个未通过的判定中有 {explained} 个源于 {zh_names}")
+    return Text(
+        f"{explained} of {broken} red verdicts follow from {names}",
+        f"{broken} 个未通过的判定中有 {explained} 个源于 {zh_names}",
+    )
 
 
 def cause_lines(found: Sequence[Cause]) -> list[dict[str, Any]]:
@@ -64,7 +69,9 @@ def cause_lines(found: Sequence[Cause]) -> list[dict[str, Any]]:
         {
             "mistakes": list(cause.mistakes),
             "says": jsonable(cause.says),
-            "where": {k: v for k, v in vars(cause.place).items() if v not in ("", None)} if cause.place else None,
+            "where": {k: v for k, v in vars(cause.place).items() if v not in ("", None)}
+            if cause.place
+            else None,
             "claims": list(cause.claims),
             "verdicts": cause.verdicts,
         }

@@ -70,19 +70,30 @@ class Index:
         order = 0
         for step in steps:
             for name, tensor in {**step.taps, **step.outputs, **step.inner}.items():
-                if tensor.array.dtype.kind != "f":
+                if tensor.array.dtype.kind not in "fb":
                     continue
                 order += 1
                 for part, whole in slices(tensor):
                     if part.size >= SMALLEST:
-                        values = np.sort(part, axis=None)
-                        index.by_size.setdefault(values.size, []).append(Known(name, order, part, values, whole))
+                        values = np.sort(np.asarray(part, np.float64), axis=None)
+                        index.by_size.setdefault(values.size, []).append(
+                            Known(name, order, part, values, whole)
+                        )
         return index
 
     def match(self, array: Array) -> Known | None:
         """The tensor whose values an array has, whole ones first; None for none."""
+        if array.size < SMALLEST or array.dtype.kind not in "fiub":
+            return None
+        if array.dtype.kind == "b":
+            # A mask may say which keys are read, or which are not, and be repeated for every head.
+            mask = unrepeated(array)
+            return self._match(mask) or self._match(~mask)
+        return self._match(array)
+
+    def _match(self, array: Array) -> Known | None:
         known = self.by_size.get(array.size)
-        if not known or array.size < SMALLEST or array.dtype.kind not in "fiu":
+        if not known:
             return None
         if array.size not in self.stacks:
             self.stacks[array.size] = np.stack([k.values for k in known])
@@ -114,6 +125,15 @@ def slices(tensor: Named[Array]) -> Iterator[tuple[Array, bool]]:
                 yield tensor.array[tuple(where)], False
 
 
+def unrepeated(mask: Array) -> Array:
+    """A mask without the leading axes along which it repeats itself."""
+    for axis in range(max(mask.ndim - 2, 0)):
+        first = mask.take([0], axis=axis)
+        if (mask == first).all():
+            mask = first
+    return mask
+
+
 @dataclass(frozen=True)
 class Finding:
     """Where the target leaves the program: the last tensor that was right, and what came after."""
@@ -125,13 +145,22 @@ class Finding:
     by_mistake: bool
 
 
+Patches = frozenset[tuple[str, str]]
+"""The equations that a mistake replaces: function and tensor."""
+
+
 def locate(
-    records: Sequence[Record], true: Sequence[Tensors], patched: Sequence[Tensors] | None, dtype: str
+    records: Sequence[Record],
+    true: Sequence[Tensors],
+    patched: Sequence[Tensors] | None,
+    dtype: str,
+    patches: Patches = frozenset(),
 ) -> Finding | None:
     """The first array that is wrong.
 
     With a mistake named (`patched`), it is the first array that equals a tensor which the mistake
-    changes and that equals none of the true ones. Without, it is the first array after the last
+    changes and that equals none of the true ones; tensors of the equations that it replaces
+    (`patches`) come before those that merely follow. Without, it is the first array after the last
     right tensor that is none of the program's. None where nothing was recorded.
     """
     if not records:
@@ -139,28 +168,48 @@ def locate(
     right = Index.of(true, dtype)
     matches = [right.match(record.array) for record in records]
     if patched is not None:
-        found = _by_mistake(records, matches, true, patched, dtype)
-        if found is not None:
-            return found
+        wrong = changed(true, patched)
+        for tensors in (directly(wrong, patches), wrong):
+            found = _by_mistake(records, matches, Index.of(tensors, dtype))
+            if found is not None:
+                return found
     return _by_absence(records, matches, true)
 
 
-def _by_mistake(
-    records: Sequence[Record],
-    matches: Sequence[Known | None],
-    true: Sequence[Tensors],
-    patched: Sequence[Tensors],
-    dtype: str,
-) -> Finding | None:
-    wrong = Index.of(changed(true, patched), dtype)
-    for i, record in enumerate(records):
-        if matches[i] is not None:
-            continue
-        known = wrong.match(record.array)
-        if known is not None:
-            last = _last_right(records[:i], matches[:i])
-            return Finding(*last, known.name, place_of(record), by_mistake=True)
-    return None
+def directly(steps: Sequence[Tensors], patches: Patches) -> list[Tensors]:
+    """The tensors of replaced equations alone."""
+    inner = tuple(f"{function}.{tensor}~" for function, tensor in patches)
+    short = {tensor for _, tensor in patches}
+    return [
+        Tensors(
+            {},
+            {name: t for name, t in step.taps.items() if name.rpartition(".")[2] in short},
+            {name: t for name, t in step.inner.items() if any(part in name for part in inner)},
+        )
+        for step in steps
+    ]
+
+
+def _by_mistake(records: Sequence[Record], matches: Sequence[Known | None], wrong: Index) -> Finding | None:
+    found = ((i, wrong.match(record.array)) for i, record in enumerate(records) if matches[i] is None)
+    hits = [(i, known) for i, known in found if known is not None]
+    if not hits:
+        return None
+    # A line that makes right tensors elsewhere (a norm's own code) is not the one at fault.
+    sound = {line_of(record) for record, known in zip(records, matches, strict=True) if known is not None}
+    hits = [(i, known) for i, known in hits if line_of(records[i]) not in sound] or hits
+    # Where a helper that knew nothing right made it, the line that called the helper is shown.
+    before = [
+        r.function for r, known in zip(records[: hits[0][0]], matches, strict=False) if known is not None
+    ]
+    i, known = next((hit for hit in hits if records[hit[0]].function in before[-1:]), hits[0])
+    last = _last_right(records[:i], matches[:i])
+    return Finding(*last, known.name, place_of(records[i]), by_mistake=True)
+
+
+def line_of(record: Record) -> tuple[str, int, str]:
+    """A line of a target's source, and the variable that it binds."""
+    return record.file, record.line, record.variable
 
 
 def changed(true: Sequence[Tensors], patched: Sequence[Tensors]) -> list[Tensors]:

@@ -27,6 +27,8 @@ from conformance.tolerance import tolerance
 NO_FIT = float("inf")
 COARSE = 0.05
 """Relative RMS beyond which no dtype's rounding can be the difference: not worth a closer look."""
+AGAIN = 4.0
+"""How much wider the tolerance of a mistaken program may be than that of the true one."""
 UNREADABLE = (PackError, ValueError, IndexError, ZeroDivisionError)
 """What reading a mistake may raise where it does not fit the sizes."""
 
@@ -102,10 +104,13 @@ class Fitter:
         seen: Observation,
         dtype: str,
         counts: Sequence[Mapping[str, Array | None]],
+        *,
+        again: bool = False,
     ) -> float:
         """The worst error of all outputs in tolerances; `NO_FIT` where it is another function.
 
-        `counts` says for each call and output which elements are compared.
+        `counts` says for each call and output which elements are compared. A suspect that fitted
+        elsewhere (`again`) is held to the true program's tolerance, which is known already.
         """
         patched = self.reading(scenario, suspect)
         if patched is None or seen.failed is not None or not seen.steps:
@@ -129,7 +134,29 @@ class Fitter:
                 pairs.append((name, got, want, mask))
         if not pairs or any(not _coarsely(got, want, mask) for _, got, want, mask in pairs):
             return NO_FIT
+        if again:
+            return self._roughly(scenario, seen, pairs, dtype)
         return self._closely(scenario, suspect, seen, pairs, dtype)
+
+    def _roughly(
+        self,
+        scenario: Scenario,
+        seen: Observation,
+        pairs: Sequence[tuple[str, Named[Array], Named[Array], Array | None]],
+        dtype: str,
+    ) -> float:
+        """The worst error in `AGAIN` times the true program's tolerances."""
+        worst = 0.0
+        remaining = iter(pairs)
+        for i, step in enumerate(seen.steps):
+            for _ in step.outputs:
+                name, got, want, mask = next(remaining)
+                allowed = AGAIN * self.bench.allowed(scenario, dtype, i, name)
+                if seen.last_only:
+                    axes = self.bench.expected(scenario)[i].outputs[name].axes
+                    allowed = last_position(Named(axes, allowed)).array
+                worst = max(worst, margin(got, want, allowed, mask))
+        return worst
 
     def _closely(
         self,

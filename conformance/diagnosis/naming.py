@@ -45,7 +45,9 @@ class Namer:
     known: dict[Place, list[Suspect]] = field(default_factory=dict)
     vain: dict[Place, int] = field(default_factory=dict)
     questions: dict[Place, dict[str, Question]] = field(default_factory=dict)
-    named: dict[tuple[str, str, str], tuple[tuple[Diagnosis, ...], Finding | None]] = field(default_factory=dict)
+    named: dict[tuple[str, str, str], tuple[tuple[Diagnosis, ...], Finding | None]] = field(
+        default_factory=dict
+    )
     tried: dict[str, int] = field(default_factory=lambda: {"singles": 0, "pairs": 0})
     all_suspects: list[Suspect] = field(init=False)
 
@@ -140,7 +142,7 @@ class Namer:
         place = place_of(question)
         if question.observation().failed is not None or not question.observation().steps:
             return []
-        found = self.fitting(question, self.known.get(place, []))
+        found = self.fitting(question, self.known.get(place, []), again=True)
         if found:
             return found
         if self.vain.get(place, 0) >= SEARCHES:
@@ -153,13 +155,15 @@ class Namer:
         self.learn(place, [suspect for _, suspect in found])
         return found
 
-    def fitting(self, question: Question, candidates: Sequence[Suspect]) -> list[tuple[float, Suspect]]:
+    def fitting(
+        self, question: Question, candidates: Sequence[Suspect], *, again: bool = False
+    ) -> list[tuple[float, Suspect]]:
         """Candidates that make what the target made, and not what is right."""
         seen, counts = question.observation(), counted(question)
         found = []
         for suspect in candidates:
             self.tried["singles"] += 1
-            fit = self.fitter.fit(question.scenario, suspect, seen, question.dtype, counts)
+            fit = self.fitter.fit(question.scenario, suspect, seen, question.dtype, counts, again=again)
             if fit <= FITS and self.fitter.changes(question.scenario, suspect, question.dtype):
                 found.append((fit, suspect))
         return found
@@ -208,7 +212,8 @@ class Namer:
         seen = question.observation()
         if seen.failed is not None or not seen.steps:
             return True
-        return self.fitter.fit(question.scenario, suspect, seen, question.dtype, counted(question)) < NO_FIT
+        fit = self.fitter.fit(question.scenario, suspect, seen, question.dtype, counted(question), again=True)
+        return fit < NO_FIT
 
     def learn(self, place: Place, found: Sequence[Suspect]) -> None:
         """Suspects that fitted once are tried first from then on."""

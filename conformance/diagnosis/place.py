@@ -48,12 +48,14 @@ class Locator:
         if trace is None:
             return None
         true = question.scenario.read(Float64(), inner=True)
+        program = question.scenario.pack.program
         for suspect in suspects:
             try:
                 patched = question.scenario.read(Float64(), suspect.program, inner=True)
             except UNREADABLE:
                 continue
-            finding = locate(trace.records, true, patched, question.dtype)
+            patches = frozenset(key for name in suspect.names for key in program.mistakes[name].replace)
+            finding = locate(trace.records, true, patched, question.dtype, patches)
             if finding is not None and finding.by_mistake:
                 self.known[(operation, question.scenario.variant.name, suspect.names)] = finding
                 return finding
@@ -78,6 +80,8 @@ class Locator:
             self.counted[operation] = self.counted.get(operation, 0) + 1
             expected = question.bench.expected(question.scenario)
             shapes = [{name: t.array.shape for name, t in step.outputs.items()} for step in expected]
-            self.traces[key] = session.trace(call_of(question.scenario, tap=False, expect=shapes), question.dtype)
+            self.traces[key] = session.trace(
+                call_of(question.scenario, tap=False, expect=shapes), question.dtype
+            )
             self.notes += [note for note in self.traces[key].notes if note not in self.notes]
         return self.traces[key]

@@ -7,16 +7,20 @@ was asked too.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from itertools import combinations
 from pathlib import Path
 
 from conformance.golden.contents import SEED
 from conformance.grading import Grader, Item, entry_point, plan
+from conformance.judging.observe import Observation
 from conformance.judging.program_bench import NoSession, ProgramBench, offer_of
 from conformance.language.arithmetic import Array
+from conformance.language.tensors import Named
 from conformance.pack.model import Pack
-from conformance.plan.scenario import Scenarios
+from conformance.plan.scenario import Scenario, Scenarios
 from conformance.plan.selection import Selection
 from conformance.plan.variants import UNDECLARED, Graded
 
@@ -82,7 +86,69 @@ def in_dtype(pack: Pack, dtype: str, cases: Sequence[str]) -> dict[str, Array]:
         for grader, some in _settled(Grader(pack, bench, graded, scenarios, {}), items, dtype):
             for _ in grader.verdicts(some):
                 pass
+            for hidden, few in _sparing(grader, some).items():
+                for _ in replace(grader, bench=Sparing.of(bench, hidden)).verdicts(few):
+                    pass
     return store
+
+
+@dataclass
+class Sparing(ProgramBench):
+    """The program as a target that does not show tensors called `hidden` where they repeat one before.
+
+    Where a rotation is by nothing or nothing is masked, many have no such tensor to show; and which
+    tensors are shown decides what noise reaches a stage.
+    """
+
+    hidden: frozenset[str] = frozenset()
+
+    @staticmethod
+    def of(bench: ProgramBench, hidden: frozenset[str]) -> Sparing:
+        """One that knows what `bench` knows, and adds to it."""
+        return Sparing(
+            bench.session, bench.offer, store=bench.store, program=bench.program, observed=bench.observed,
+            exact=bench.exact, hidden=hidden,
+        )  # fmt: skip
+
+    def observe(self, scenario: Scenario, dtype: str, repetition: int = 0) -> Observation:
+        """What the program makes of a scenario, with what is hidden left out."""
+        seen = super().observe(scenario, dtype, repetition)
+        steps = []
+        for step, want in zip(seen.steps, self.expected(scenario), strict=False):
+            gone = {name for name in repeated(want.taps) if name.rpartition(".")[2] in self.hidden}
+            steps.append(replace(step, taps={n: t for n, t in step.taps.items() if n not in gone}))
+        return replace(seen, steps=tuple(steps))
+
+
+def _sparing(grader: Grader, items: Sequence[Item]) -> dict[frozenset[str], list[Item]]:
+    """Which of the items look at stages, by each set of names that a target may then not show."""
+    found: dict[frozenset[str], list[Item]] = {}
+    for item in items:
+        operation = grader.pack.operations[item.claim.operation]
+        scenario = grader.scenarios.of(
+            item.case, item.variant, grader.either(operation, item.variant, item.dtype)
+        )
+        if item.claim.kind != "equation" or scenario is None:
+            continue
+        names = {
+            name.rpartition(".")[2]
+            for step in grader.bench.expected(scenario)
+            for name in repeated(step.taps)
+        }
+        for count in range(1, len(names) + 1):
+            for some in combinations(sorted(names), count):
+                found.setdefault(frozenset(some), []).append(item)
+    return found
+
+
+def repeated(taps: Mapping[str, Named[Array]]) -> frozenset[str]:
+    """The tensors that equal one before them in the same place, axes and all."""
+    found: set[str] = set()
+    firsts: dict[tuple[str, tuple[str, ...], bytes], str] = {}
+    for name, tensor in taps.items():
+        if firsts.setdefault((name.rpartition(".")[0], tensor.axes, tensor.array.tobytes()), name) != name:
+            found.add(name)
+    return frozenset(found)
 
 
 def forms(pack: Pack) -> Iterator[Graded]:

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from conformance.language.axes import SAMPLE
 from conformance.language.errors import Location, PackError, suggestion
 from conformance.language.sizes import Dimension, Size
 from conformance.language.tensors import AxisError, Named
@@ -103,7 +102,7 @@ def _over(scope: Scope[Any], given: Arguments) -> tuple[Named[Any], tuple[str, .
     match given.keywords["over"]:
         case ast.Name(id="everything"):
             (x,) = _tensors(scope, given)
-            return x, tuple(axis for axis in x.axes if axis != SAMPLE)
+            return x, x.axes
     over = _axes(scope, given, "over")
     (x,) = _tensors(scope, given)
     return x, over

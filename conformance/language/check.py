@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from conformance.language.contexts import Contexts
 from conformance.language.entries import EntryPoint, explored, roots
 from conformance.language.errors import NOWHERE, PackError, suggestion
 from conformance.language.naming import faults_of_cycles, faults_of_mistake, faults_of_names, values_of
-from conformance.language.patches import Contexts, faults_of_patch
+from conformance.language.patches import faults_of_patch
 from conformance.language.program import OTHERWISE, Choices, Equation, Program, holds
 from conformance.language.traces import Checker, Variant
 

@@ -81,7 +81,7 @@ class Root:
         """Both calls in each of the variants; returns all errors that are met."""
         function = checker.program.functions[self.function]
         sizes = fixed_sizes(checker.program.axes)
-        checker.root = self.function
+        checker.root = self
         first = checker.call(function, self.inputs, sizes, {})
         # By outcome, since a past is the same in most variants.
         seconds: dict[Outcome, Call] = {}
@@ -103,7 +103,7 @@ def roots(
     variants: Sequence[Choices],
     principal: Iterable[Choices] = (),
 ) -> list[Root]:
-    """Every way to call the entry points, the smallest first: their optional inputs left out, and given."""
+    """Every way to call the entry points, the smallest first: their optional inputs given, and left out."""
     entries = list(entry_points)
     first = list(principal)
     main = {_key(entry.variant(choices)) for entry in entries for choices in first}
@@ -123,7 +123,7 @@ def roots(
         if entry.choices:
             allowed = tuple(dict.fromkeys(variant(entry.variant(v.choices)) for v in free))
         optional = frozenset(name for name, given in function.given.items() if given.optional)
-        for present in (frozenset(), optional) if optional else (optional,):
+        for present in (optional, frozenset()) if optional else (optional,):
             again = _inputs(program, entry, present, "'") if function.remember else {}
             found.append(Root(entry.function, _inputs(program, entry, present, ""), again, allowed))
     calls = calls_of(program)

@@ -9,83 +9,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 
 from conformance.language.checked import CheckedScope
+from conformance.language.contexts import Context, Contexts
 from conformance.language.declarations import UNKNOWN
-from conformance.language.entries import Root
 from conformance.language.errors import PackError
 from conformance.language.names import Value
-from conformance.language.naming import calls_of
 from conformance.language.parameters import VariantParameters, calls_in
-from conformance.language.program import RESULT, Equation, Function, Mistake, Program, reachable
+from conformance.language.program import RESULT, Equation, Function, Mistake, Program
 from conformance.language.sizes import Dimension, Size
 from conformance.language.tensors import Named
-from conformance.language.traces import Call, Checker, Condition, Standing, Trace, Variant
-
-
-@dataclass(eq=False)
-class Context:
-    """A call of a function with all that its equations came to, and the traces where that is so."""
-
-    call: Call
-    env: dict[str, Value]
-    traces: dict[Variant, Trace] = field(default_factory=dict)
-
-
-class Contexts:
-    """Where the true program calls each function, and the variants in which it does."""
-
-    def __init__(self, checker: Checker, roots: Sequence[Root]) -> None:
-        """As they are now: checking mistakes adds further calls to `checker`.
-
-        `roots` have been read in this order, the smaller ones first. Of each function those calls
-        are kept that the first of them makes which comes to it, and with a past likewise.
-        """
-        self.checker, self.roots = checker, roots
-        calls = calls_of(checker.program)
-        self.reachable = {name: reachable(checker.program, name, calls) for name in calls}
-        self.of: dict[str, list[Context]] = {}
-        self.covered = {c: {v for t in c.traces for v in t.variants} for c in checker.calls.values()}
-        errors = {(c.function.name, e.at) for c in checker.calls.values() for t in c.traces for e in t.errors}
-        self.faulty = {name for name, _ in errors}
-        self.faulty_places = {at for _, at in errors}
-        self.parameters: dict[Variant, VariantParameters] = {}
-        first: dict[tuple[str, bool], str] = {}
-        for call in checker.calls.values():
-            name = call.function.name
-            if first.setdefault((name, bool(call.state)), call.root) == call.root:
-                self.of.setdefault(name, []).extend(_contexts(call))
-
-    def affected(self, functions: Iterable[str]) -> frozenset[str]:
-        """All functions that call one of `functions`, by whatever way, and those themselves."""
-        return frozenset(name for name, inside in self.reachable.items() if not inside.isdisjoint(functions))
-
-    def covers(self, call: Call, variants: Sequence[Variant]) -> bool:
-        """Whether the true program makes such a call in all these variants."""
-        return self.covered.get(call, set()).issuperset(variants)
-
-    def parameters_in(self, variant: Variant) -> VariantParameters:
-        """The parameters of the true program's functions."""
-        if variant not in self.parameters:
-            self.parameters[variant] = VariantParameters(
-                self.checker.program, variant.choices, {"n_layers": 2}
-            )
-        return self.parameters[variant]
-
-
-def _contexts(call: Call) -> list[Context]:
-    """The traces of a call, those together in which all its tensors are the same."""
-    found: dict[object, Context] = {}
-    for trace in call.traces:
-        if not trace.errors:
-            key = tuple(
-                (name, (v.axes, v.array) if isinstance(v, Named) else v) for name, v in trace.env.items()
-            )
-            context = found.setdefault(key, Context(call, trace.env))
-            context.traces.update(dict.fromkeys(trace.variants, trace))
-    return list(found.values())
+from conformance.language.traces import Call, Checker, Condition, Standing, Variant
 
 
 class PatchedChecker(Checker):
@@ -177,16 +112,15 @@ class _Patch:
             for context in sorted(self.contexts.of.get(name, ()), key=lambda c: bool(c.call.state)):
                 if not (self.moved and context.call.state):
                     self.read(context)
-        for root in self.contexts.roots:
-            if root.function in self.checker.affected:
-                self.note(root.read(self.checker, [v for v in self.wider if v in root.variants]))
+        wider = [variant for variant in self.wider if variant.principal] or list(self.wider)[:1]
+        for root in self.contexts.ways_to(self.functions) if wider else ():
+            self.note(root.read(self.checker, [v for v in wider if v in root.variants]))
         return self.found
 
     def read(self, context: Context) -> None:
         """Read the patched equations of a call, once for each kind of variant."""
         patched = self.program.functions[context.call.function.name]
         names = [tensor for name, tensor in self.mistake.replace if name == patched.name]
-        # Defaults are read before all equations and what is kept after them: both by a whole reading.
         order = [*patched.given, *patched.remember, *(e.name for e in patched.let), RESULT]
         pairs = [
             (context.call.function.equation(n), patched.equation(n)) for n in sorted(names, key=order.index)
@@ -232,6 +166,9 @@ class _Patch:
         patched = self.patched(context.call)
         env = dict(context.env)
         for equation in changed:
+            if equation.name in patched.function.given or equation.name in patched.function.remember:
+                # Read before or after all equations, so only with the whole call.
+                return False
             scope = CheckedScope(self.checker, patched, variant)
             scope.resume(env, equation)
             value = scope.again(equation)
@@ -241,7 +178,8 @@ class _Patch:
                 standing = self.checker.read(inner, variant)
                 self.note(standing.errors)
                 if inner.function.name not in self.checker.affected and not self.contexts.covers(inner, todo):
-                    asked.update(standing.asked)
+                    # Of what lies deeper, other variants are left to the principal ones.
+                    asked.update(standing.traces[0].conditions)
             if not self.found and not self.alike(equation, value, scope, context, variant):
                 return False
             env[equation.name] = value
@@ -258,15 +196,6 @@ class _Patch:
     def note(self, errors: Iterable[PackError]) -> None:
         """Keep errors, but for those that the true program has itself."""
         self.found.extend(error for error in errors if error.at not in self.contexts.faulty_places)
-
-    def read_anew(self, context: Context, patched: Call, variant: Variant, asked: set[Condition]) -> None:
-        """Read a whole call, and what calls it where it gives something else."""
-        again = self.checker.read(patched, variant)
-        true = self.contexts.checker.read(context.call, variant)
-        self.note(again.errors)
-        asked.update(again.asked)
-        if again.traces[0].outcome is not true.traces[0].outcome or set(again.taps) != set(true.taps):
-            self.wider[variant] = None
 
     def alike(
         self, equation: Equation, value: Value, scope: CheckedScope, context: Context, variant: Variant
@@ -317,7 +246,7 @@ class _Patch:
 
     def elsewhere(self, missing: Sequence[str], variant: Variant) -> bool:
         """Whether another function has declared such parameters under the same prefix."""
-        patched = VariantParameters(self.program, variant.choices, {"n_layers": 2})
+        patched = VariantParameters(self.program, variant.choices, self.checker.numbers)
         true = self.contexts.parameters_in(variant)
         for root in self.contexts.roots:
             names = patched.of(self.program.functions[root.function])

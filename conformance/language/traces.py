@@ -100,7 +100,7 @@ class Call:
     """A function with inputs, sizes and state: what its outcome depends on, but for the choices.
 
     `now` is its standing in `variant`, the last one looked at; `known` finds those in other variants
-    by all that they ask. `root` is the entry point that was being read when the call was first met.
+    by all that they ask. `root` is what was being read from outside when the call was first met.
     """
 
     function: Function
@@ -108,7 +108,7 @@ class Call:
     sizes: Mapping[str, Dimension]
     state: Mapping[str, Value]
     stateless: bool
-    root: str
+    root: object
     traces: list[Trace] = field(default_factory=list)
     known: dict[tuple[Condition, ...], dict[tuple[str, ...], Standing]] = field(default_factory=dict)
     variant: Variant | None = None
@@ -124,7 +124,7 @@ class Checker:
     def __init__(
         self,
         program: Program,
-        numbers: Mapping[str, float],
+        numbers: Mapping[str, int],
         axes: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
         """`numbers` are those that the program reads besides sizes and choices.
@@ -137,7 +137,7 @@ class Checker:
         self.tensors: dict[Any, Named[Shape]] = {}
         self.entered: set[str] = set()
         self.used: set[tuple[str, str, str]] = set()
-        self.root = ""
+        self.root: object = None
         self.axes = axes_mentioned(program) if axes is None else axes
         self.order = {name: i for i, name in enumerate(program.axes.by_name)}
 

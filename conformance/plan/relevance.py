@@ -39,7 +39,7 @@ def relevant_choices(
 
 
 def names_read(program: Program, function: str) -> frozenset[str]:
-    """Every name that a function, or anything that it may call, asks for: in any variant, and with any mistake made.
+    """Every name that a function asks for, or anything that it may call: in any variant, with any mistake.
 
     Worked out once and kept with the program.
     """
@@ -52,7 +52,7 @@ def names_read(program: Program, function: str) -> frozenset[str]:
 
 
 def _functions(program: Program) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-    """Of each function, the names that it asks for and those of what it calls (an axis may have the name of a function)."""
+    """Of each function, the names that it asks for, and of what it calls: an axis may have a function's name."""
     own: dict[str, set[str]] = {}
     calls: dict[str, set[str]] = {}
     for name, function in program.functions.items():
@@ -62,6 +62,8 @@ def _functions(program: Program) -> tuple[dict[str, set[str]], dict[str, set[str
         _add(function, function.expressions(), own[name], calls[name])
     for mistake in program.mistakes.values():
         for (name, _), equation in mistake.replace.items():
+            if name not in own:  # a fault of the pack, which others report
+                continue
             own[name].add(equation.by)
             own[name].update(
                 word for values in mistake.free.values() for value in values for word in _WORD.findall(value)

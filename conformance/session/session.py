@@ -220,7 +220,11 @@ class Session:
                 how += " in the middle of a call"
             outcome = Crashed(how, seconds=time.monotonic() - started, printed=worker.printed())
         except EngineFault as error:
-            raise fault(error, worker) from None
+            if recording is None:
+                raise fault(error, worker) from None
+            # A trace only explains; whatever goes wrong with it must not end the run.
+            reason = str(error).strip().rpartition("\n")[2]
+            outcome = Crashed(f"the worker failed: {reason}"[:500], printed=worker.printed())
         if recording is not None:
             return outcome
         self.seconds_inside += outcome.seconds

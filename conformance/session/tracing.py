@@ -99,6 +99,8 @@ class Recording:
         try:
             places = [tuple(int(n) for n in place) for place in self._meta["places"]]
             kinds = [(str(wire), tuple(int(n) for n in shape)) for wire, shape in self._meta["kinds"]]
+            if rows.size and rows[:, :3].min() < 0:
+                raise Malformed
             self._records = tuple(
                 _record(strings, places[place], kinds[kind], values, start, step)
                 for place, kind, start, step in rows.tolist()
@@ -115,7 +117,7 @@ class Recording:
             self._records = ()
             how = outcome.how if isinstance(outcome, Crashed) else f"no answer within {outcome.after:g} s"
             notes = (f"the traced call left no records: {how}",)
-        if usual is not None and not _same(outcome, usual):
+        elif usual is not None and not _same(outcome, usual):
             notes += ("under the trace the call gave something else than before",)
         return Trace(self._records, notes, outcome)
 
@@ -137,7 +139,7 @@ def _record(
     """One record. Raises one of several errors for numbers that do not fit."""
     line, file, text, function, variable = place
     wire, shape = kind
-    if wire not in _WIRE or len(shape) > MAX_DIMENSIONS or min((*shape, *place, start)) < 0:
+    if wire not in _WIRE or len(shape) > MAX_DIMENSIONS or min((*shape, *place)) < 0:
         raise ValueError
     size = math.prod(shape) * np.dtype(wire).itemsize
     if start % ALIGN or start + size > values.size:

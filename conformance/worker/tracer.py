@@ -16,6 +16,7 @@ from .watch import ARRAY, DICT, SEQUENCE, SKIP, Watch, watching
 if TYPE_CHECKING:
     from types import FrameType
 
+GONE = "the trace ended before the call: by the submission, a signal handler, or too deep a recursion"
 HEADROOM = 100  # frames that our own calls may need above the submission's deepest
 MAX_TYPES = 10_000  # that are remembered
 
@@ -60,8 +61,7 @@ class Tracer:
         if _getlimit() == self._limit + HEADROOM:
             _setlimit(self._limit)
         if now is not self._enter and self.recorder.active:
-            gone = "the trace was switched off by the submission, or by too deep a recursion"
-            self.recorder.note(gone if now is None else "the submission replaced the trace")
+            self.recorder.note(GONE if now is None else "the submission replaced the trace")
 
     def category(self, value: Any) -> int:
         """What to do with a value: nothing, record it, or look at its items."""

@@ -91,7 +91,7 @@ class Watch:
         for name in names:
             value = values.get(name, _missing)
             if value is not _missing:
-                self._visit((name,), value, edited, 1)
+                self._visit((name,), value, edited, 1, quick=True)
         for name, attribute in () if current is None else current.paths:
             self._store(values, frame, name, attribute, edited)
         for name, attribute in () if following is None else following.paths:
@@ -117,10 +117,13 @@ class Watch:
         if value is not _missing:
             self._visit((name,), value, edited, 2)
 
-    def _visit(self, key: tuple[Any, ...], value: Any, edited: list[Any] | None, depth: int) -> None:
+    def _visit(
+        self, key: tuple[Any, ...], value: Any, edited: list[Any] | None, depth: int, quick: bool = False
+    ) -> None:
         """Records an array, or the items of a container, if they are new under `key`.
 
         `edited` gets the arrays whose contents changed; when None, nothing is recorded, only noted.
+        `quick` leaves out a container that was seen before and has not grown.
         """
         category = self.tracer.category(value)
         if category == ARRAY:
@@ -137,14 +140,15 @@ class Watch:
                 if before is not None and before[0] == after[0]:
                     edited.append(value)
                 recorder.add(self.file, self.place, self.function, spelled(key), content)
-        elif category == SEQUENCE and depth:
-            kind: Any = tuple if issubclass(type(value), tuple) else list
-            for index, item in enumerate(kind.__getitem__(value, slice(0, ITEMS))):
-                self._visit((*key, index), item, edited, depth - 1)
-        elif category == DICT and depth:
-            for name, item in list(islice(dict.items(value), ITEMS)):
-                if spellable(name):
-                    self._visit((*key, name), item, edited, depth - 1)
+        elif category != SKIP and depth:
+            kind, items = contents(value, category)
+            if quick:
+                after = (id(value), kind.__len__(value))
+                if self.slots.get(key) == after:
+                    return
+                self.slots[key] = after
+            for part, item in items:
+                self._visit((*key, part), item, edited, depth - 1)
 
     def _aliases(self, values: Any, edited: list[Any]) -> None:
         """Other names for memory that was edited through one of them."""
@@ -180,14 +184,10 @@ class Watch:
                 maker = caller or self  # in a thread of its own, nobody knows who called it
                 variable = f"{self.function.rpartition('.')[2]}({spelled(key)})"
                 recorder.add(maker.file, maker.place, maker.function, variable, content)
-        elif category == SEQUENCE and depth:
-            kind: Any = tuple if issubclass(type(value), tuple) else list
-            for index, item in enumerate(kind.__getitem__(value, slice(0, ITEMS))):
-                self._argument((*key, index), item, caller, passed, 0)
-        elif category == DICT and depth:
-            for name, item in list(islice(dict.items(value), ITEMS)):
-                if spellable(name):
-                    self._argument((*key, name), item, caller, passed, 0)
+        elif category != SKIP and depth:
+            _, items = contents(value, category)
+            for part, item in items:
+                self._argument((*key, part), item, caller, passed, 0)
 
     def _caller(self, frame: FrameType) -> Watch | None:
         """The run of the submission's function that this one was called from, if there is one."""
@@ -225,6 +225,14 @@ def names_of(frame: FrameType) -> Any:
     """A frame's local names and values; none where the submission has a mapping of its own for them."""
     values = frame.f_locals
     return values if type(values) in _LOCALS else {}
+
+
+def contents(value: Any, category: int) -> tuple[Any, list[tuple[Any, Any]]]:
+    """The class that a container is of, and its first items; nothing that it redefines is called."""
+    if category == DICT:
+        return dict, [pair for pair in islice(dict.items(value), ITEMS) if spellable(pair[0])]
+    kind: Any = tuple if issubclass(type(value), tuple) else list
+    return kind, list(enumerate(kind.__getitem__(value, slice(0, ITEMS))))
 
 
 def spellable(key: Any) -> bool:

@@ -75,6 +75,11 @@ def test_reductions_over_several_axes() -> None:
     same(value("mean(x, over=(query, dh))", x=X), "", 3.5)
 
 
+def test_over_everything() -> None:
+    same(value("sum(x, over=everything)", x=X), "", 21)
+    same(value("mean(x, over=everything)", x=X), "", 3.5)
+
+
 def test_any_and_all() -> None:
     m = tensor("query key", [[True, False], [True, True]])
     same(value("any(m, over=key)", m=m), "query", [True, True])

@@ -252,3 +252,49 @@ functions:
     assert faults(program, mistakes=mistake(f'{{result: "{patch}"}}', of="f")) == [
         f"mistakes.yaml:5: the mistake 'slip': axis 'key' has size Tc + Tc' here and Tc' there, in '{patch}'"
     ]
+
+
+OPTIONAL = """
+functions:
+  f:
+    given:
+      x: context dh
+      scale: {axes: "", otherwise: 1.0}
+    remember: {past: {axes: key dh, is: whole}}
+    let:
+      whole: join(past, x, into=key)
+    is: scale * sum(whole, over=key)
+    gives: dh
+"""
+
+
+def test_the_default_of_an_input_may_be_replaced() -> None:
+    text = mistake("{scale: 2.0}", of="f")
+    assert faults(OPTIONAL, mistakes=text) == []
+    r: Reading = Reading(small(OPTIONAL, mistakes=text).patched("slip"), {}, {}, {}, Float64())
+    x = tensor("context dh", [[1.0], [2.0]])
+    same(r.call("f", {"x": x}), "dh", [6])
+    same(r.call("f", {"x": x, "scale": tensor("", 1.0)}), "dh", [6])
+
+
+def test_what_is_remembered_may_be_replaced() -> None:
+    text = mistake("{past: 2 * whole}", of="f")
+    assert faults(OPTIONAL, mistakes=text) == []
+    r: Reading = Reading(small(OPTIONAL, mistakes=text).patched("slip"), {}, {}, {}, Float64())
+    x = tensor("context dh", [[1.0]])
+    same(r.call("f", {"x": x}), "dh", [1])
+    same(r.call("f", {"x": x}), "dh", [3])
+
+
+@pytest.mark.parametrize(
+    ("replace", "message"),
+    [
+        ("{scale: scael}", "unknown tensor 'scael' (did you mean 'scale'?)"),
+        ("{scale: index(key)}", "the size of axis 'key' is not known here"),
+        ('{past: "sum(whole, over=dh)"}', "'past' has axes [key], declared are [key dh]"),
+        ("{past: whle}", "unknown tensor 'whle' (did you mean 'whole'?)"),
+    ],
+)
+def test_a_wrong_default_or_memory_in_a_patch(replace: str, message: str) -> None:
+    found = faults(OPTIONAL, mistakes=mistake(replace, of="f"))
+    assert found == [f"mistakes.yaml:5: the mistake 'slip': {message}"]

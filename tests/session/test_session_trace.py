@@ -51,10 +51,16 @@ STATEMENTS = {
     "a loop's name": ("s", "for s in (x * 2,):  # HERE\n    pass\nreturn s"),
     "a loop's body": ("s", "for i in range(3):\n    s = x * i  # HERE\nreturn s"),
     "a loop's last time": ("s", "s = x\nwhile s is x:\n    s = x * 2  # HERE\nreturn s"),
-    "with": ("s", "from contextlib import nullcontext\nwith nullcontext(x * 2) as s:  # HERE\n    pass\nreturn s"),
+    "with": (
+        "s",
+        "from contextlib import nullcontext\nwith nullcontext(x * 2) as s:  # HERE\n    pass\nreturn s",
+    ),
     "an except clause": ("s", "try:\n    1 / 0\nexcept ZeroDivisionError:\n    s = x * 2  # HERE\nreturn s"),
     "finally": ("s", "try:\n    pass\nfinally:\n    s = x * 2  # HERE\nreturn s"),
-    "the line that raises": ("s", "try:\n    s = x * 2; 1 / 0  # HERE\nexcept ZeroDivisionError:\n    pass\nreturn s"),
+    "the line that raises": (
+        "s",
+        "try:\n    s = x * 2; 1 / 0  # HERE\nexcept ZeroDivisionError:\n    pass\nreturn s",
+    ),
     "an item": ("s['k']", "s = {}\ns['k'] = x * 2  # HERE\nreturn s['k']"),
     "an item under a pair": ("s[(0, 'k')]", "s = {}\ns[0, 'k'] = x * 2  # HERE\nreturn s[0, 'k']"),
     "an item of an item": ("s[0]['k']", "s = [{}]\ns[0]['k'] = x * 2  # HERE\nreturn x"),
@@ -66,13 +72,19 @@ STATEMENTS = {
     "a global name": ("G", "global G\nG = x * 2  # HERE\nreturn G"),
     "the returned value": ("return", "return x * 2  # HERE"),
     "returned over lines": ("return", "return (  # HERE\n    x\n    * 2\n)"),
-    "returned out of with": ("return", "import contextlib\nwith contextlib.nullcontext():\n    return x * 2  # HERE"),
+    "returned out of with": (
+        "return",
+        "import contextlib\nwith contextlib.nullcontext():\n    return x * 2  # HERE",
+    ),
     "returned past finally": ("return", "y = 0\ntry:\n    return x * 2  # HERE\nfinally:\n    y += 1"),
     "an argument": ("norm(x)", "return norm(x * 2)  # HERE"),
     "an argument of arguments": ("many(rest[0])", "return many(x, x * 2)  # HERE"),
     "a lambda": ("return", "f = lambda a: a * 2  # HERE\nreturn f(x)"),
     "a generator": ("yield", "def f():\n    yield x * 2  # HERE\nreturn next(f())"),
-    "a generator goes on": ("s", "def f():\n    s = x\n    yield\n    s = x * 2  # HERE\n    yield s\nreturn list(f())[1]"),
+    "a generator goes on": (
+        "s",
+        "def f():\n    s = x\n    yield\n    s = x * 2  # HERE\n    yield s\nreturn list(f())[1]",
+    ),
     "a decorated function": ("return", "@twice\ndef f(a):\n    return a * 2  # HERE\nreturn f(x) / 2"),
     "match": ("s", "match [x * 2]:\n    case [s]:  # HERE\n        pass\nreturn s"),
 }
@@ -105,7 +117,9 @@ def test_an_array_is_recorded_with_the_line_that_made_it(submit, name):
     assert isinstance(trace.outcome, Returned), trace.outcome
     assert trace.notes == ()
     found = [
-        record for record in trace.records if record.variable == variable and np.array_equal(record.array, SPREAD)
+        record
+        for record in trace.records
+        if record.variable == variable and np.array_equal(record.array, SPREAD)
     ]
     assert found, [(record.line, record.variable) for record in trace.records]
     assert found[0].line == lines[0]
@@ -114,7 +128,9 @@ def test_an_array_is_recorded_with_the_line_that_made_it(submit, name):
 
 
 def test_a_record_says_where_it_is(submit, tmp_path):
-    trace = submit("def softmax(x, axis):\n    scores = x * 2\n    return scores\n").trace(softmax(), "float32")
+    trace = submit("def softmax(x, axis):\n    scores = x * 2\n    return scores\n").trace(
+        softmax(), "float32"
+    )
     first, last = trace.records
     assert (first.file, first.line, first.function) == (str(tmp_path / "adapter.py"), 3, "softmax")
     assert (first.text, first.variable, first.step) == ("scores = x * 2", "scores", None)
@@ -239,7 +255,9 @@ class Model:
 
 def test_a_model_is_traced_from_its_construction_on(submit):
     session = submit(MODEL)
-    call = ModelCall(CONFIG, {"embed": EMBED}, tuple(Step(tokens(i, 2).inputs, use_cache=True) for i in (1, 3)))
+    call = ModelCall(
+        CONFIG, {"embed": EMBED}, tuple(Step(tokens(i, 2).inputs, use_cache=True) for i in (1, 3))
+    )
     usual = session.call(call, "float64")
     trace = session.trace(call, "float64")
     assert trace.notes == ()
@@ -276,6 +294,7 @@ def test_a_traced_model_is_made_anew_and_not_kept(submit):
 
 
 # ---------------------------------------------------------------------------- outcomes
+
 
 def test_an_exception_leaves_the_records_until_then(submit):
     source = """

