@@ -1,30 +1,44 @@
-"""The suite graded by its own mistakes: is every mistake caught, and does every claim catch one?"""
+"""The suite graded by its own mistakes: is every mistake caught, and does every claim catch one?
+
+A mistake is a patched program, read natively in float32 and graded as any target is. It must be
+exposed by ten tolerances somewhere, in each of its forms; a claim that no mistake and no misbehaving
+target turns red proves nothing; and the true program must be green in every dtype.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 
-from conformance.grading import Grader, entry_point, plan
+from conformance.grading import Grader, Item, entry_point, plan
 from conformance.judging.program_bench import BEHAVIOURS, NoSession, ProgramBench, offer_of
 from conformance.language.arithmetic import Array, Float64
 from conformance.language.errors import PackError
 from conformance.language.program import Program
+from conformance.pack.load import load_pack
 from conformance.pack.model import DTYPES, Pack
 from conformance.plan.scenario import Scenario, Scenarios
 from conformance.plan.selection import Selection
 from conformance.plan.variants import Graded
 from conformance.results.records import BROKEN
+from conformance.tolerance import tolerance
 
 EXPOSED = 10.0
 """A mistake counts as exposed where some claim sees it by this many tolerances."""
+NARROW = ("float16", "bfloat16")
+TRUE = "the program itself"
+UNREADABLE = (PackError, ValueError, IndexError, ZeroDivisionError)
 
 
 @dataclass(frozen=True)
 class Catch:
-    """A claim that a mistake turns red: on which case and variant, by how many tolerances."""
+    """A claim that something turns red: on which case and variant, by how many tolerances."""
 
     claim: str
     case: str
@@ -33,123 +47,215 @@ class Catch:
     verdict: str
 
 
-@dataclass
+@dataclass(frozen=True)
+class Trial:
+    """What became of one mistake in one form, of a misbehaviour, or of the program itself.
+
+    `seen_in` are the sixteen-bit dtypes in which an output leaves its tolerance.
+    """
+
+    name: str
+    form: str
+    dtype: str
+    catches: tuple[Catch, ...]
+    seen_in: frozenset[str] = frozenset()
+
+    @property
+    def margin(self) -> float:
+        """By how many tolerances it is exposed at best; 0 where nothing sees it."""
+        return max((c.margin for c in self.catches), default=0.0)
+
+
+@dataclass(frozen=True)
 class Report:
-    """What came of it. `catches` by mistake (or behaviour); `alarms` of the true program."""
+    """All trials, and what follows from them."""
 
-    catches: dict[str, list[Catch]] = field(default_factory=dict)
-    alarms: dict[str, list[Catch]] = field(default_factory=dict)
-    idle: tuple[str, ...] = ()
-    blind: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    claims: tuple[str, ...]
+    trials: tuple[Trial, ...]
+    alarms: tuple[Trial, ...]
+    complete: bool = True
 
-    def hidden(self) -> list[str]:
-        """Mistakes that nothing exposes by `EXPOSED` tolerances."""
-        return [name for name, found in self.catches.items() if not any(c.margin >= EXPOSED for c in found)]
+    def hidden(self) -> list[Trial]:
+        """Mistakes and forms that nothing exposes by `EXPOSED` tolerances."""
+        return [trial for trial in self.trials if trial.margin < EXPOSED]
+
+    def idle(self) -> list[str]:
+        """Claims that nothing turns red; none where only some mistakes were tried."""
+        red = {c.claim for trial in self.trials for c in trial.catches}
+        return [claim for claim in self.claims if claim not in red] if self.complete else []
+
+    def blind(self, dtype: str) -> list[str]:
+        """Mistakes that no output shows in a sixteen-bit dtype."""
+        seen = {trial.name for trial in self.trials if dtype in trial.seen_in}
+        return list(
+            dict.fromkeys(t.name for t in self.trials if t.name not in seen and t.name not in BEHAVIOURS)
+        )
 
     @property
     def passed(self) -> bool:
         """Whether the suite proves itself."""
-        return not self.hidden() and not self.idle and not any(self.alarms.values())
+        return not self.hidden() and not self.idle() and not any(alarm.catches for alarm in self.alarms)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One trial to make: a mistake and which of its forms, a behaviour, or the program in a dtype."""
+
+    name: str
+    form: int = 0
+    dtype: str = "float32"
+
+
+def tasks(pack: Pack, pattern: str = "*") -> list[Task]:
+    """Everything there is to try; `pattern` chooses mistakes and behaviours."""
+    found = [Task(TRUE, dtype=dtype) for dtype in DTYPES]
+    for mistake in pack.program.mistakes.values():
+        found += [
+            Task(mistake.id, i) for i in range(len(mistake.forms())) if fnmatchcase(mistake.id, pattern)
+        ]
+    return found + [Task(name) for name in BEHAVIOURS if fnmatchcase(name, pattern)]
 
 
 def selftest(
-    pack: Pack,
-    dtypes: Sequence[str] = ("float32",),
-    seed: int = 0,
-    said: Callable[[str], None] = lambda _: None,
+    folder: Path, pattern: str = "*", jobs: int = 1, said: Callable[[Trial], None] = lambda _: None
 ) -> Report:
-    """Grade the true program in every dtype and every mistake in float32 (and in `dtypes`)."""
-    report = Report()
-    store: dict[str, Array] = {}
-    scenarios = Scenarios(pack, seed)
-    for dtype in DTYPES:
-        report.alarms[dtype] = list(_graded(pack, pack.program, "", dtype, scenarios, store, None))
-        said(f"program in {dtype}: {len(report.alarms[dtype])} alarms")
-    for name, program in programs(pack):
-        catches = [c for p in program for c in _graded(pack, p, "", "float32", scenarios, store, name)]
-        report.catches[name] = catches
-        best = max(catches, key=lambda c: c.margin, default=None)
-        said(
-            f"{name}: {len({c.claim for c in catches})} claims"
-            + (f", best {best.claim} by {best.margin:.3g}" if best else "")
+    """Try everything in a pack, `jobs` trials at a time. Raises `PackError` for a faulty pack."""
+    pack = load_pack(folder, mistakes=True)
+    todo = tasks(pack, pattern)
+    made: list[Trial] = []
+    if jobs == 1:
+        laboratory = Laboratory(pack)
+        for task in todo:
+            made.append(laboratory.trial(task))
+            said(made[-1])
+    else:
+        with ProcessPoolExecutor(jobs) as pool:
+            for trial in pool.map(partial(_trial_of, folder), todo):
+                made.append(trial)
+                said(trial)
+    alarms = tuple(trial for trial in made if trial.name == TRUE)
+    return Report(
+        tuple(pack.claims), tuple(trial for trial in made if trial.name != TRUE), alarms, pattern == "*"
+    )
+
+
+_LABORATORIES: dict[Path, Laboratory] = {}
+
+
+def _trial_of(folder: Path, task: Task) -> Trial:
+    """A trial in a process of the pool, which loads the pack once."""
+    if folder not in _LABORATORIES:
+        _LABORATORIES[folder] = Laboratory(load_pack(folder))
+    return _LABORATORIES[folder].trial(task)
+
+
+@dataclass
+class Laboratory:
+    """Makes trials of one pack; what the true program makes of each case is kept."""
+
+    pack: Pack
+    store: dict[str, Array] = field(default_factory=dict)
+    scenarios: Scenarios = field(init=False)
+    true: ProgramBench = field(init=False)
+
+    def __post_init__(self) -> None:
+        """All trials share the cases, and the bench that knows the true program."""
+        self.scenarios = Scenarios(self.pack, 0)
+        self.true = self.bench(self.pack.program, "")
+
+    def bench(self, program: Program, behaviour: str) -> ProgramBench:
+        """A bench whose target is a program."""
+        names = [entry_point(operation) for operation in self.pack.operations.values()]
+        bench = ProgramBench(
+            NoSession(), offer_of(names), store=self.store, program=program, behaviour=behaviour
         )
-    for behaviour in BEHAVIOURS:
-        report.catches[behaviour] = list(
-            _graded(pack, pack.program, behaviour, "float32", scenarios, store, None)
+        if hasattr(self, "true"):
+            bench.exact = self.true.exact
+        return bench
+
+    def trial(self, task: Task) -> Trial:
+        """Grade what a task names."""
+        if task.name == TRUE or task.name in BEHAVIOURS:
+            behaviour = "" if task.name == TRUE else task.name
+            bench = self.bench(self.pack.program, behaviour)
+            return Trial(task.name, "", task.dtype, tuple(self.graded(bench, task.dtype, None)))
+        mistake = self.pack.program.mistakes[task.name]
+        form = mistake.forms()[task.form]
+        bench = self.bench(self.pack.program.mistaken(mistake, form), "")
+        bench.patched_functions = frozenset(function for function, _ in mistake.replace)
+        touched = {}
+        seen = set()
+        for scenario in self.all_scenarios():
+            differs, visible = self.compared(scenario, bench)
+            touched[scenario.key] = differs
+            seen |= visible
+        text = ", ".join(f"{name}={value}" for name, value in form.items())
+        return Trial(
+            task.name, text, task.dtype, tuple(self.graded(bench, task.dtype, touched)), frozenset(seen)
         )
-    red = {c.claim for found in report.catches.values() for c in found}
-    report.idle = tuple(claim for claim in pack.claims if claim not in red)
-    for dtype in dtypes:
-        if dtype != "float32":
-            report.blind[dtype] = tuple(
-                name
-                for name, program in programs(pack)
-                if not any(
-                    c.margin >= 1
-                    for p in program
-                    for c in _graded(pack, p, "", dtype, scenarios, store, name)
-                )
-            )
-    return report
+
+    def all_scenarios(self) -> Iterator[Scenario]:
+        """Every case in every variant; an operation that is the same in several counts once."""
+        keys = set()
+        for variant in self.pack.variants.values():
+            for case in self.pack.cases.values():
+                scenario = self.scenarios.of(case, variant)
+                if scenario is not None and scenario.key not in keys:
+                    keys.add(scenario.key)
+                    yield scenario
+
+    def compared(self, scenario: Scenario, bench: ProgramBench) -> tuple[bool, set[str]]:
+        """Whether a patched program makes anything else, and the dtypes in which an output shows it."""
+        if not bench.patched_functions & scenario.entered:
+            return False, set()
+        try:
+            patched = scenario.read(Float64(), bench.program)
+        except UNREADABLE:
+            return True, set(NARROW)
+        differs = False
+        visible: set[str] = set()
+        for i, (ours, true) in enumerate(zip(patched, self.true.expected(scenario), strict=True)):
+            for name, tensor in true.outputs.items():
+                other = ours.outputs[name].array
+                if other.shape != tensor.array.shape:
+                    return True, set(NARROW)
+                if np.array_equal(other, tensor.array, equal_nan=True):
+                    continue
+                differs = True
+                for dtype in NARROW:
+                    allowed = tolerance(self.true.sigma(scenario, dtype, i, name), dtype)
+                    with np.errstate(all="ignore"):
+                        if not (np.abs(other - tensor.array) <= allowed).all():
+                            visible.add(dtype)
+        return differs, visible
+
+    def graded(self, bench: ProgramBench, dtype: str, touched: Mapping[str, bool] | None) -> Iterator[Catch]:
+        """The claims that a program turns red; of a mistake only cases on which it differs count."""
+        done: set[tuple[str, str]] = set()
+        for variant in self.pack.variants.values():
+            graded = Graded((variant,), (variant,))
+            grader = Grader(self.pack, bench, graded, self.scenarios, {})
+            items: list[Item] = []
+            for item in plan(self.pack, bench.offer, graded, [dtype], Selection()).items:
+                scenario = self.scenarios.of(item.case, variant)
+                key = (item.claim.id, scenario.key if scenario else "")
+                if scenario is None or key in done or (touched is not None and not touched.get(scenario.key)):
+                    continue
+                done.add(key)
+                items.append(item)
+            for verdict in grader.verdicts(items):
+                judgement = verdict.judgement
+                if judgement.verdict in BROKEN:
+                    margin = float("inf") if judgement.margin is None else judgement.margin
+                    yield Catch(verdict.claim, verdict.case, variant.name, margin, judgement.verdict)
 
 
-def programs(pack: Pack) -> Iterator[tuple[str, list[Program]]]:
-    """Each mistake with the program in each of its forms."""
-    for mistake in pack.program.mistakes.values():
-        yield mistake.id, [pack.program.mistaken(mistake, form) for form in mistake.forms()]
-
-
-def _graded(
-    pack: Pack,
-    program: Program,
-    behaviour: str,
-    dtype: str,
-    scenarios: Scenarios,
-    store: dict[str, Array],
-    mistake: str | None,
-) -> Iterator[Catch]:
-    """The claims that a program turns red. Of a mistake only the cases on which it differs count."""
-    names = [entry_point(operation) for operation in pack.operations.values()]
-    offer = offer_of(names)
-    bench = ProgramBench(NoSession(), offer, store=store, program=program, behaviour=behaviour)
-    for variant in pack.variants.values():
-        graded = Graded((variant,), (variant,))
-        grader = Grader(pack, bench, graded, scenarios, {})
-        items = plan(pack, offer, graded, [dtype], Selection()).items
-        touched = {
-            case.id
-            for case in {item.case.id: item.case for item in items}.values()
-            if mistake is None or _touches(scenarios.of(case, variant), program, bench)
-        }
-        for verdict in grader.verdicts([item for item in items if item.case.id in touched]):
-            judgement = verdict.judgement
-            if judgement.verdict in BROKEN:
-                margin = float("inf") if judgement.margin is None else judgement.margin
-                yield Catch(verdict.claim, verdict.case, variant.name, margin, judgement.verdict)
-
-
-def _touches(scenario: Scenario | None, program: Program, bench: ProgramBench) -> bool:
-    """Whether a patched program makes anything else of a scenario than the true one."""
-    if scenario is None:
-        return False
-    try:
-        patched = scenario.read(Float64(), program)
-    except (PackError, ValueError, IndexError):
-        return True
-    for ours, true in zip(patched, bench.expected(scenario), strict=True):
-        for name, tensor in true.outputs.items():
-            other = ours.outputs[name]
-            if other.array.shape != tensor.array.shape or not np.array_equal(
-                other.array, tensor.array, equal_nan=True
-            ):
-                return True
-    return False
-
-
-def mistakes_by_claim(report: Report) -> Mapping[str, list[str]]:
-    """Which mistakes turn each claim red."""
-    table: dict[str, list[str]] = {}
-    for name, found in report.catches.items():
-        for claim in dict.fromkeys(c.claim for c in found):
-            table.setdefault(claim, []).append(name)
-    return table
+def table(trials: Sequence[Trial]) -> Iterator[str]:
+    """Mistake × claims that catch it × margin, one line each claim."""
+    for trial in trials:
+        best: dict[str, float] = {}
+        for catch in trial.catches:
+            best[catch.claim] = max(best.get(catch.claim, 0.0), catch.margin)
+        yield f"{trial.name}{f' ({trial.form})' if trial.form else ''}: {len(best)} claims"
+        for claim, margin in sorted(best.items(), key=lambda entry: -entry[1]):
+            yield f"    {claim:48} {margin:12.4g}"

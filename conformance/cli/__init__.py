@@ -19,6 +19,7 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "run": ("conformance.cli.run", "Grade one implementation against the claims."),
     "spec": ("conformance.cli.spec", "List, show and check the claims."),
     "new": ("conformance.cli.new", "Write a commented adapter that runs as it is."),
+    "selftest": ("conformance.cli.selftest", "Grade every mistake of the pack: is it caught?"),
     "report": ("conformance.cli.report", "Turn results.jsonl into another format."),
     "golden": ("conformance.cli.golden", "Make, check and hand out golden tensors."),
 }

@@ -106,9 +106,14 @@ class Sparing(ProgramBench):
     def of(bench: ProgramBench, hidden: frozenset[str]) -> Sparing:
         """One that knows what `bench` knows, and adds to it."""
         return Sparing(
-            bench.session, bench.offer, store=bench.store, program=bench.program, observed=bench.observed,
-            exact=bench.exact, hidden=hidden,
-        )  # fmt: skip
+            bench.session,
+            bench.offer,
+            store=bench.store,
+            program=bench.program,
+            observed=bench.observed,
+            exact=bench.exact,
+            hidden=hidden,
+        )
 
     def observe(self, scenario: Scenario, dtype: str, repetition: int = 0) -> Observation:
         """What the program makes of a scenario, with what is hidden left out."""

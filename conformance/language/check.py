@@ -61,8 +61,9 @@ def check(
     errors.extend({error.at: error for error in reversed(found)}.values())
     errors.extend(_unreached(program, variants, checker))
     contexts = Contexts(checker, ways)
+    values = values_of(variants)
     for mistake in program.mistakes.values():
-        errors.extend(faults_of_mistake(program, mistake, variants) or faults_of_patch(contexts, mistake))
+        errors.extend(faults_of_mistake(program, mistake, values) or faults_of_patch(contexts, mistake))
     return _sorted(errors)
 
 

@@ -19,7 +19,7 @@ from conformance.language.evaluate import Invocation, Reading, Scope
 from conformance.language.expression import Expression
 from conformance.language.names import STATELESS, Value
 from conformance.language.program import OTHERWISE, Choices, Equation, Given, Remembered
-from conformance.language.symbolic import Shape, Symbolic, sizes_of, tensor_of
+from conformance.language.symbolic import Shape, Symbolic, sizes_of
 from conformance.language.tensors import Named, SizeError
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ class CheckedScope(DeclaredScope):
     def parameter(self, name: str, at: Location) -> Value:
         """A tensor of the axes that are declared."""
         del at
-        return tensor_of(self.reading.program.axes, self.function.parameters[name].axes, "real")
+        return self.checker.parameter(self.function.parameters[name].axes)
 
     def enter(self, call: Invocation[Shape], params: str, at: str, site: str) -> Named[Shape]:
         """The result of a call, evaluated only where it has not been in the same circumstances."""

@@ -53,6 +53,7 @@ class Reading(Generic[A]):
     taps: dict[str, Named[A]] = field(default_factory=dict)
     declared: dict[str, Parameter] = field(default_factory=dict)
     inner: dict[str, Named[A]] | None = None
+    entered: set[str] = field(default_factory=set)
 
     def noted(self, place: str, value: Value) -> None:
         """Keep a tensor that has no name outside, where that is wanted (`inner` is a dictionary).
@@ -108,6 +109,7 @@ class Scope(Names[A]):
 
     def run(self, inputs: Mapping[str, Value]) -> Named[A]:
         """The function's result; its state is remembered, its tensors are seen."""
+        self.reading.entered.add(self.function.name)
         self.begin(inputs)
         for equation in self.function.let:
             self.bind_equation(equation)

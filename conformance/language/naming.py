@@ -232,10 +232,12 @@ def _permutes(call: ast.Call) -> bool:
 # -- mistakes -----------------------------------------------------------------------------------------
 
 
-def faults_of_mistake(program: Program, mistake: Mistake, variants: Sequence[Choices]) -> list[PackError]:
-    """A patch of a tensor that there is not, unless the patch itself reads it; a wrong choice or name."""
+def faults_of_mistake(program: Program, mistake: Mistake, values: Mapping[str, set[str]]) -> list[PackError]:
+    """A patch of a tensor that there is not, unless the patch itself reads it; a wrong choice or name.
+
+    `values` are those that each choice has in some variant; see `values_of`.
+    """
     errors = []
-    values = values_of(variants)
     read = {
         name
         for equation in mistake.replace.values()

@@ -31,7 +31,7 @@ class PatchedChecker(Checker):
         every = tuple(program.axes.by_name)
         super().__init__(program, true.numbers, dict.fromkeys(affected, every))
         self.true, self.affected, self.lenient = true, affected, True
-        self.outcomes, self.tensors = true.outcomes, true.tensors
+        self.outcomes, self.tensors, self.parameters = true.outcomes, true.tensors, true.parameters
         self.configured = {axis.symbol for axis in program.axes.by_name.values() if axis.config}
 
     def call(

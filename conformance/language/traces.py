@@ -19,7 +19,7 @@ from conformance.language.names import Value
 from conformance.language.parameters import callee, calls_in
 from conformance.language.program import OTHERWISE, RESULT, Choices, Function, Program, key_of, reachable
 from conformance.language.sizes import Dimension
-from conformance.language.symbolic import Shape
+from conformance.language.symbolic import Shape, tensor_of
 from conformance.language.tensors import Named
 
 Condition = tuple[str, tuple[str, ...]]
@@ -135,6 +135,7 @@ class Checker:
         self.calls: dict[Any, Call] = {}
         self.outcomes: dict[Any, Outcome] = {}
         self.tensors: dict[Any, Named[Shape]] = {}
+        self.parameters: dict[tuple[str, ...], Named[Shape]] = {}
         self.entered: set[str] = set()
         self.used: set[tuple[str, str, str]] = set()
         self.root: object = None
@@ -220,6 +221,12 @@ class Checker:
         trace = Trace(scope.conditions, scope.calls, outcome, env, tuple(scope.visible), tuple(scope.errors))
         call.traces.append(trace)
         return trace
+
+    def parameter(self, axes: tuple[str, ...]) -> Named[Shape]:
+        """A parameter of these axes, always the same object."""
+        if axes not in self.parameters:
+            self.parameters[axes] = tensor_of(self.program.axes, axes, "real")
+        return self.parameters[axes]
 
     def may_agree(self, one: Dimension, other: Dimension) -> bool:
         """Whether sizes that differ are let pass, since some config makes them equal."""

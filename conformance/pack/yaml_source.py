@@ -77,7 +77,9 @@ class _Builder:
     def build(self, node: yaml.Node, path: tuple[Key, ...], *, flow: bool = False) -> Any:
         self.lines.setdefault(path, self.location(node))
         if len(path) > _DEEPEST:
-            raise PackError("is nested too deeply, or an alias stands inside what it names", self.location(node))
+            raise PackError(
+                "is nested too deeply, or an alias stands inside what it names", self.location(node)
+            )
         if isinstance(node, yaml.MappingNode):
             return self.mapping(node, path)
         if isinstance(node, yaml.SequenceNode):

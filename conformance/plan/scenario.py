@@ -142,6 +142,14 @@ class Scenario:
             results.append(Tensors(outputs, taps, reading.inner or {}))
         return results
 
+    @cached_property
+    def entered(self) -> frozenset[str]:
+        """The functions of the program that a reading of this scenario calls."""
+        reading = self.reading(Float64())
+        for step in self.steps():
+            reading.call(self.function, step)
+        return frozenset(reading.entered)
+
     @property
     def main_output(self) -> str:
         """The output that the program function returns."""

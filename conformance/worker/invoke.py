@@ -15,6 +15,7 @@ from .load import Target
 from .protocol import unflatten
 from .recorder import Recorder
 from .signatures import Signature, fit, signature_of
+from .statements import Table
 from .taps import Allowance, Taps
 from .tracer import Tracer
 
@@ -59,6 +60,7 @@ class Invoker:
         self._target = target
         self._limit = tensor_bytes
         self._models: dict[str, Held] = {}
+        self._tables: dict[str, Table] = {}  # of the files that were traced
         self._start_over("", ())
 
     def _start_over(self, dtype: str, arrays: Sequence[Array]) -> None:
@@ -75,7 +77,8 @@ class Invoker:
         """Serves one request; `arrays` are the values that the request's JSON refers to."""
         self._start_over(request["dtype"], arrays)
         if request.get("trace"):
-            self._tracer = Tracer(Recorder(self._target.sources, self._target.framework, request["trace"]))
+            sources, arrays_of = self._target.sources, self._target.framework
+            self._tracer = Tracer(Recorder(sources, arrays_of, self._tables, request["trace"]))
         try:
             with self._target.framework.inference():
                 outputs = self._model(request) if request["call"] == "model" else [self._operation(request)]

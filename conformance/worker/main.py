@@ -1,7 +1,7 @@
 """The worker's loop: one request, one answer, until the socket closes.
 
-A request that arrives here is served by the function registered for its kind; `trace` and others
-can be added to `HANDLERS`. An exception that leaves a handler is a fault of this project and is
+A request that arrives here is served by the function registered for its kind; others can be added
+to `HANDLERS`. A call may ask to be traced (`tracer.py`). An exception that leaves a handler is a fault of this project and is
 answered as such (FAULT): whatever the submission raises has been caught before.
 """
 

@@ -16,7 +16,7 @@ from numpy import empty, frombuffer, int64, uint8
 
 from .failures import MAX_FILE, Sources
 from .frameworks import NumPy
-from .statements import Statement, statements
+from .statements import Table, statements
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,8 +45,17 @@ class Content(NamedTuple):
 class Recorder:
     """Arrays and where they were made. `active` ends with the budget, and then nothing is added."""
 
-    def __init__(self, sources: Sources, framework: NumPy, budget: Mapping[str, Any]) -> None:
-        """`budget`: 'arrays', 'each' and 'total' bytes, 'seconds', 'per_place'."""
+    def __init__(
+        self, sources: Sources, framework: NumPy, tables: dict[str, Table], budget: Mapping[str, Any]
+    ) -> None:
+        """A recorder with nothing in it yet.
+
+        Args:
+            sources: which files are the submission's.
+            framework: what its arrays are.
+            tables: the statements of its files, as far as they are known; more will be added.
+            budget: 'arrays', 'each' and 'total' bytes, 'seconds', 'per_place'.
+        """
         self.active = True
         self.step: int | None = None
         self.framework = framework
@@ -55,7 +64,7 @@ class Recorder:
         self._until: float | None = None
         self._left = MAX_JSON
         self._notes: dict[Any, str] = {}
-        self._tables: dict[str, dict[int, Statement]] = {}
+        self._tables = tables
         self._kinds: dict[tuple[str, tuple[int, ...]], int] = {}
         self._strings: dict[str, int] = {}
         self._places: dict[tuple[str, int, str, str], int] = {}
@@ -76,7 +85,7 @@ class Recorder:
             self._exhausted(f"{self._budget['seconds']:g} s")
         return self.active
 
-    def table(self, file: str) -> dict[int, Statement]:
+    def table(self, file: str) -> Table:
         """The statements of a file, {} where its source cannot be had."""
         found = self._tables.get(file)
         if found is None:

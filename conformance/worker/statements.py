@@ -7,6 +7,7 @@ first line of the innermost one, without the body of an `if`, a `for`, a `def`.
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Optional
 
@@ -30,20 +31,25 @@ class Statement(NamedTuple):
 
     first: int
     last: int
-    names: frozenset[str]
+    names: tuple[str, ...]
     paths: tuple[Path, ...]
     returns: bool
 
 
-def statements(text: str) -> dict[int, Statement]:
+Table = dict[int, Statement]
+
+
+def statements(text: str) -> Table:
     """The statement that each line belongs to; {} for what is no Python."""
     if len(text) > MAX_SOURCE:
         return {}
     try:
-        tree = ast.parse(text.lstrip("\ufeff"))
+        with warnings.catch_warnings():  # the import has given them
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text.lstrip("\ufeff"))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
-    table: dict[int, Statement] = {}
+    table: Table = {}
     waiting: list[tuple[ast.AST, str]] = [(tree, "")]
     while waiting:
         node, inside = waiting.pop()
@@ -65,7 +71,7 @@ def _both(one: Statement, other: Statement) -> Statement:
     return Statement(
         min(one.first, other.first),
         max(one.last, other.last),
-        one.names | other.names,
+        tuple(dict.fromkeys(one.names + other.names)),
         tuple(dict.fromkeys(one.paths + other.paths)),
         one.returns or other.returns,
     )
@@ -97,17 +103,17 @@ def _pieces(node: ast.AST) -> Iterator[tuple[int, list[Any], bool]]:
         yield node.lineno, [] if hasattr(node, "body") else [node], isinstance(node, ast.Return)
 
 
-def _mentions(parts: list[Any], inside: str) -> tuple[frozenset[str], tuple[Path, ...]]:
-    """Names and paths in some nodes; `inside` is the class around them, '' for none."""
-    names: set[str] = set()
+def _mentions(parts: list[Any], inside: str) -> tuple[tuple[str, ...], tuple[Path, ...]]:
+    """Names and paths in some nodes, in their order; `inside` is the class around them, '' for none."""
+    names: dict[str, None] = {}
     paths: dict[Path, None] = {}
     for part in parts:
         for node in ast.walk(part):
             if isinstance(node, ast.Name):
-                names.add(_mangled(node.id, inside))
+                names[_mangled(node.id, inside)] = None
             elif type(node).__name__ in ("MatchAs", "MatchStar", "MatchMapping"):
                 captured = getattr(node, "name", None) or getattr(node, "rest", None)
-                names.update([captured] if captured else [])
+                names.update({captured: None} if captured else {})
             if isinstance(node, ast.Call):
                 changed = [keyword.value for keyword in node.keywords if keyword.arg == "out"]
                 if isinstance(node.func, ast.Attribute):
@@ -117,7 +123,7 @@ def _mentions(parts: list[Any], inside: str) -> tuple[frozenset[str], tuple[Path
                     _add(paths, target, inside)
             elif not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
                 _add(paths, node, inside)
-    return frozenset(names), tuple(paths)
+    return tuple(names), tuple(paths)
 
 
 def _add(paths: dict[Path, None], node: ast.AST, inside: str) -> None:

@@ -86,7 +86,7 @@ class Watch:
         elif current is None:
             names = list(islice(values, NAMES))
         else:
-            names = current.names if following is None else current.names | following.names
+            names = current.names if following is None else dict.fromkeys(current.names + following.names)
         edited: list[Any] = []
         for name in names:
             value = values.get(name, _missing)

@@ -177,6 +177,18 @@ def test_records_come_in_the_order_of_execution(submit):
     assert [record.variable for record in trace.records] == ["a", "c", "return", "b", "return"]
 
 
+def test_names_bound_by_one_statement_come_in_its_order(submit):
+    source = """
+        def softmax(x, axis):
+            d, a, c, b = x + 1, x + 2, x + 3, x + 4
+            for n, m in ((x * 2, x * 3),):
+                pass
+            return x
+    """
+    trace = submit(source).trace(softmax(), "float32")
+    assert [record.variable for record in trace.records] == ["d", "a", "c", "b", "n", "m", "return"]
+
+
 def test_what_the_submission_was_given_is_no_record(submit):
     source = """
         def softmax(x, axis):
