@@ -120,10 +120,11 @@ def _tolerances(
 def _replace(folder: Path, fresh: Path, old: Path) -> None:
     """Two renames. What is not ours to make goes along into the new folder."""
     if folder.exists():
-        for path in folder.iterdir():
-            if not is_ours(path):
-                move = shutil.copytree if path.is_dir() else shutil.copy2
-                move(path, fresh / path.name)
+        for path in folder.rglob("*"):
+            if path.is_file() and not is_ours(path.relative_to(folder)):
+                kept = fresh / path.relative_to(folder)
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(path, kept)
         folder.rename(old)
     try:
         fresh.rename(folder)
@@ -134,10 +135,8 @@ def _replace(folder: Path, fresh: Path, old: Path) -> None:
 
 
 def is_ours(path: Path) -> bool:
-    """Whether `golden build` makes what is called this: the manifest, safetensors, folders of them."""
-    if path.is_dir():
-        return not path.name.startswith(".") and all(is_ours(inner) for inner in path.iterdir())
-    return path.name == manifest.NAME or path.suffix == ".safetensors"
+    """Whether `golden build` makes a file that is called this, relative to the folder."""
+    return path == Path(manifest.NAME) or path.suffix == ".safetensors"
 
 
 def _megabytes(size: int) -> str:

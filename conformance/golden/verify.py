@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 from conformance.golden import manifest, tolerances
-from conformance.golden.build import is_ours
 from conformance.golden.contents import Golden, content, goldens, metadata
 from conformance.golden.depends import dependence
 from conformance.golden.files import GoldenError, decoded, digest
@@ -129,11 +128,11 @@ def of_file(folder: Path, name: str, sha256: str, size: int, pack: Pack) -> Gold
 
 
 def unknown(folder: Path, listed: Manifest) -> Iterator[GoldenError]:
-    """Files of goldens that nothing names."""
-    known = set(listed.hashes()) | {manifest.NAME}
+    """Files that nothing names; a README.md may be there, and what begins with a dot."""
+    known = set(listed.hashes()) | {manifest.NAME, "README.md"}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
-        if path.is_file() and name not in known and is_ours(path):
+        if path.is_file() and name not in known and not path.name.startswith("."):
             yield GoldenError(name, f"is unknown to the manifest; {_both('none', digest(path.read_bytes()))}")
 
 
