@@ -6,6 +6,7 @@ Nothing here knows what a claim says. Kinds judge (`judging.kinds`), scenarios s
 
 from __future__ import annotations
 
+import difflib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from conformance.judging.bench import Bench
 from conformance.judging.common import Question
 from conformance.judging.convention import AVOIDS, RAISES
 from conformance.judging.kinds import KINDS
-from conformance.language.errors import PackError
+from conformance.language.errors import NOWHERE, PackError
 from conformance.language.program import Text, holds, key_of
 from conformance.pack.load import cases_of
 from conformance.pack.model import RUNGS, Case, Claim, Either, Operation, Pack, Variant
@@ -96,8 +97,15 @@ def entry_point(operation: Operation) -> str:
 
 def _refusal(operation: Operation, offer: Offer, graded: Graded) -> Text | None:
     name = entry_point(operation)
+    if name in offer.not_callable:
+        what = offer.not_callable[name]
+        return Text(f"`{name}` is {what}, not something to call", f"`{name}` 是 {what}，不可调用")
     if name not in offer.functions:
-        return Text(f"the target defines no `{name}`", f"该实现没有定义 `{name}`")
+        close = difflib.get_close_matches(name, offer.others, n=1)
+        return Text(
+            f"the target defines no `{name}`" + (f"; is `{close[0]}` meant to be it?" if close else ""),
+            f"该实现没有定义 `{name}`" + (f"；`{close[0]}` 是不是它？" if close else ""),
+        )
     if operation.needs_variant and graded.undeclared:
         return Text(
             f'`{name}` needs a variant: add `variant = "minimal"` (or gpt2, llama, vaswani, or a dict with `base`) to the file',
@@ -158,8 +166,10 @@ class Grader:
                 return None
             question = Question(item.claim, scenario, item.dtype, self.bench)
             return self.refused(question) or self.explained(question, KINDS[item.claim.kind].judge(question))
-        except PackError:
-            raise
+        except PackError as error:
+            if error.at != NOWHERE:
+                raise
+            raise PackError(f"'{item.claim.id}': {error.message}", item.claim.at, error.hint) from None
         except Exception as error:
             raise EngineFault(item.claim.id, item.case.id, error) from error
 

@@ -63,6 +63,7 @@ class Opened:
     def __init__(self, folder: Path, config: pytest.Config) -> None:
         """Raises `pytest.UsageError` for whatever `conformance run` would refuse."""
         from conformance.checked_pack import open_checked
+        from conformance.golden.tolerances import known_tolerances
         from conformance.grading import Grader, entry_point, plan
         from conformance.judging.bench import Bench
         from conformance.judging.count import PARAMETER_SHAPES
@@ -88,7 +89,7 @@ class Opened:
         except (PackError, TargetUsageError, TargetError, VariantError, EngineError) as error:
             raise pytest.UsageError(str(error)) from None
         self.grader: Grader = Grader.of(
-            pack, Bench(self.session, offer), graded, config.getoption("--target-seed")
+            pack, Bench(self.session, offer, store=known_tolerances(pack)), graded, config.getoption("--target-seed")
         )
         self.items: tuple[Item, ...] = plan(pack, offer, graded, dtypes, Selection()).items
 

@@ -27,18 +27,49 @@ from conformance.judging.count import PARAMETER_SHAPES
 from conformance.judging.kinds import KINDS
 from conformance.judging.observe import call_of
 from conformance.pack.model import Claim, Pack
-from conformance.plan.selection import Selection
+from conformance.plan.selection import Selection, SelectionError, unknown_variant
 from conformance.plan.variants import Graded, resolve
 from conformance.plan.waivers import Waiver, waiver_of
 from conformance.results.records import BROKEN, SCHEMA, Verdict, jsonable, verdict_line
 from conformance.results.reproduce import reproduction
 from conformance.results.store import Writer
 from conformance.results.summary import Summary, end_line, summarise
-from conformance.session import Limits, Offer, Session
+from conformance.session import Call, Limits, Offer, Outcome, Session
 from conformance.targets import Target
 
 REPRODUCTIONS = 40
 """Array files written for failures of one run; a file of a hundred red claims needs no more."""
+
+
+PRINTED = 16_000
+"""Characters kept of what a target prints while it is called."""
+
+
+class _Listening(Session):
+    """A session that keeps what the target prints while it is called: each text once, within bounds."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        """As `Session`."""
+        super().__init__(*given, **named)
+        self.heard: dict[str, None] = {}
+        self.left_out = 0
+
+    def call(self, call: Call, dtype: str) -> Outcome:
+        """As `Session`; an outcome that is remembered was heard already."""
+        outcome = super().call(call, dtype)
+        text = outcome.printed.strip("\n")
+        if text and text not in self.heard:
+            room = PRINTED - sum(map(len, self.heard))
+            if room > 0:
+                self.heard[text if len(text) <= room else text[:room] + "…"] = None
+            self.left_out += max(len(text) - room, 0) if room > 0 else len(text)
+        return outcome
+
+    @property
+    def printed(self) -> str:
+        """All of it, and how much was left out."""
+        more = [f"… {self.left_out} characters left out …"] if self.left_out else []
+        return "\n".join([*self.heard, *more])
 
 
 @dataclass(frozen=True)
@@ -78,7 +109,7 @@ def run(
     names = [*(entry_point(operation) for operation in pack.operations.values()), PARAMETER_SHAPES]
     with ExitStack() as stack:
         session = stack.enter_context(
-            Session(
+            _Listening(
                 target.path,
                 names=names,
                 python=options.python,
@@ -88,6 +119,7 @@ def run(
         )
         offer = session.open()
         graded = resolve(pack, offer.variants, options.variants)
+        check_variants(pack, graded, options)
         dtypes = options.dtypes or offer.dtypes
         planned = plan(pack, offer, graded, dtypes, options.select)
         bench = Bench(session, offer, store=known_tolerances(pack))
@@ -102,10 +134,21 @@ def run(
         found = causes(verdicts)
         end = end_line(summary, time.perf_counter() - begun)
         end |= {"cause": jsonable(sentence(found, verdicts)), "causes": cause_lines(found)}
-        output.write(
-            {**end, "waivers": output.waiver_notes(), "seconds_inside": round(session.seconds_inside, 3)}
-        )
+        end |= {"waivers": output.waiver_notes(), "seconds_inside": round(session.seconds_inside, 3)}
+        output.write({**end, "printed": session.printed})
     return summary
+
+
+def check_variants(pack: Pack, graded: Graded, options: Options) -> None:
+    """Refuse a `variant:` that neither the pack nor the target knows. Raises `SelectionError`."""
+    known = {*pack.variants, *(variant.name for variant in (*graded.variants, *graded.declared))}
+    for option, selection in (
+        ("--select", options.select),
+        *(("--require", selection) for _, selection in options.require),
+    ):
+        wrong = unknown_variant(selection, known, option)
+        if wrong:
+            raise SelectionError(wrong)
 
 
 def testable(pack: Pack) -> int:

@@ -22,7 +22,7 @@ from conformance.language.arithmetic import Array, Float64
 from conformance.language.errors import PackError
 from conformance.language.program import Program
 from conformance.pack.load import load_pack
-from conformance.pack.model import DTYPES, Pack
+from conformance.pack.model import DTYPES, Case, Pack, Variant
 from conformance.plan.scenario import Scenario, Scenarios
 from conformance.plan.selection import Selection
 from conformance.plan.variants import Graded
@@ -198,11 +198,17 @@ class Laboratory:
         """Every case in every variant; an operation that is the same in several counts once."""
         keys = set()
         for variant in self.pack.variants.values():
+            grader = Grader(self.pack, self.true, Graded((variant,), (variant,)), self.scenarios, {})
             for case in self.pack.cases.values():
-                scenario = self.scenarios.of(case, variant)
+                scenario = self.scenario(grader, case, variant)
                 if scenario is not None and scenario.key not in keys:
                     keys.add(scenario.key)
                     yield scenario
+
+    def scenario(self, grader: Grader, case: Case, variant: Variant) -> Scenario | None:
+        """A case in a variant, with the choices that its operation leaves open made."""
+        operation = self.pack.operations[case.operation]
+        return self.scenarios.of(case, variant, grader.either(operation, variant, "float32"))
 
     def compared(self, scenario: Scenario, bench: ProgramBench) -> tuple[bool, set[str]]:
         """Whether a patched program makes anything else, and the dtypes in which an output shows it."""
@@ -237,7 +243,7 @@ class Laboratory:
             grader = Grader(self.pack, bench, graded, self.scenarios, {})
             items: list[Item] = []
             for item in plan(self.pack, bench.offer, graded, [dtype], Selection()).items:
-                scenario = self.scenarios.of(item.case, variant)
+                scenario = self.scenario(grader, item.case, variant)
                 key = (item.claim.id, scenario.key if scenario else "")
                 if scenario is None or key in done or (touched is not None and not touched.get(scenario.key)):
                     continue

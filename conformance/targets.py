@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,9 +63,10 @@ def resolve_target(words: Sequence[str]) -> Target:
 
 
 def _nearby(path: Path) -> str:
+    """What was probably meant. Names are compared without `.py`, which makes any two alike."""
     try:
-        names = [p.name for p in path.parent.glob("*.py")]
+        stems = [p.stem for p in path.parent.glob("*.py") if p.is_file()]
     except OSError:
         return ""
-    near = suggestion(path.name, names)
-    return f"; {near}" if near else ""
+    close = difflib.get_close_matches(path.stem, stems, n=1)
+    return f"; did you mean '{path.with_name(close[0] + '.py')}'?" if close else ""

@@ -42,8 +42,9 @@ def guarded(context: click.Context) -> Iterator[None]:
         say("pack", str(error))
         context.exit(Exit.USAGE)
     except VariantError as error:
-        say("target", str(error))
-        context.exit(Exit.USAGE)
+        asked = str(error).startswith("--variant")
+        say("usage" if asked else "target", str(error))
+        context.exit(Exit.USAGE if asked else Exit.NOTHING_GRADABLE)
     except (SelectionError, TargetUsageError) as error:
         say("usage", str(error))
         context.exit(Exit.USAGE)

@@ -129,12 +129,17 @@ def make_options(
     memory: int,
     waive: Path | None,
 ) -> Options:
-    """The options of a run. Raises `SelectionError` and `PackError` (of the waivers' file)."""
+    """The options of a run. Raises `SelectionError`, and `click.UsageError` for the waivers' file."""
+    from conformance.language.errors import PackError
     from conformance.plan.selection import parse_selection
     from conformance.plan.waivers import load_waivers
     from conformance.runner import Options
     from conformance.session import Limits
 
+    try:
+        waivers = load_waivers(waive) if waive else ()
+    except PackError as error:
+        raise click.UsageError(f"--waive {error}") from None
     return Options(
         parse_selection(select, pack),
         tuple((text, parse_selection([text], pack, "--require")) for text in require),
@@ -143,5 +148,5 @@ def make_options(
         seed,
         python,
         Limits(timeout=timeout, memory_mb=memory),
-        load_waivers(waive) if waive else (),
+        waivers,
     )

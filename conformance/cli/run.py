@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from conformance.cli import Exit
 from conformance.cli.options import grading_options, make_options, open_pack
+
+if TYPE_CHECKING:
+    from conformance.results.store import Results
 
 
 @click.command(epilog="Example: conformance run my_transformer.py --variant llama -o report")
@@ -64,6 +68,7 @@ def command(
 def _run(
     target: Sequence[str], folder: Path, lang: str, output_format: str, quiet: bool, given: dict[str, Any]
 ) -> int:
+    from conformance.cli.grading_errors import say
     from conformance.reports import formats, terminal
     from conformance.results.store import Writer, read_results
     from conformance.runner import Events, run
@@ -73,13 +78,18 @@ def _run(
     options = make_options(pack, **given)
     named = resolve_target(target)
     progress = terminal.Progress(lang)
+    report = folder / "report.html"
     with Writer(folder) as writer:
+        _remove(report)
         try:
             summary = run(pack, named, options, writer, Events(progress.start, progress.advance))
+        except KeyboardInterrupt:
+            progress.stop()
+            click.echo(f"\nInterrupted; what was graded so far is in {writer.path}", err=True)
+            return Exit.INTERRUPTED
         finally:
             progress.stop()
     results = read_results(folder)
-    report = folder / "report.html"
     formats.write(results, "html", report, lang)
     if output_format == "text":
         terminal.show(results, lang, quiet=quiet)
@@ -88,5 +98,26 @@ def _run(
     else:
         click.echo(formats.render(results, output_format, lang))
     if not summary.gradable:
+        say(*_nothing(named.name, results))
         return Exit.NOTHING_GRADABLE
     return Exit.CONFORMS if summary.conforms else Exit.DOES_NOT_CONFORM
+
+
+def _remove(report: Path) -> None:
+    """The report of an earlier run must not stand beside the results of this one."""
+    with suppress(OSError):
+        report.unlink(missing_ok=True)
+
+
+def _nothing(name: str, results: Results) -> tuple[str, str, str]:
+    """Side, message and advice where no claim got a verdict. What looks like a slip of the pen comes first."""
+    reasons = dict.fromkeys(str(line["summary"]["en"]) for line in results.of_verdict("unsupported"))
+    if not reasons:
+        return "usage", f"nothing that is selected applies to {name}", "see --select and --variant"
+    first = sorted(reasons, key=lambda reason: "meant to be" not in reason and "not something" not in reason)[:3]
+    more = f", and {len(reasons) - 3} more reasons" if len(reasons) > 3 else ""
+    return (
+        "target",
+        f"{name} offers nothing that can be graded: {'; '.join(first)}{more}",
+        "`conformance new my_transformer.py` writes a file to start from, with every function that is graded",
+    )

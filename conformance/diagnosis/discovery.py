@@ -26,7 +26,7 @@ SLICED = ("batch", "head", "kv_head", "query")
 """Axes over which an implementation may loop, so that it binds one slice at a time."""
 ALIKE = 12
 """Candidates of equal values that are looked at: a tensor and its slices, or a few names for one."""
-SMALLEST = 4
+SMALLEST = 3
 """Arrays of fewer elements coincide by chance."""
 
 
@@ -70,7 +70,7 @@ class Index:
         order = 0
         for step in steps:
             for name, tensor in {**step.taps, **step.outputs, **step.inner}.items():
-                if tensor.array.dtype.kind not in "fb":
+                if tensor.array.dtype.kind not in "fbi":
                     continue
                 order += 1
                 for part, whole in slices(tensor):

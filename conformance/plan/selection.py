@@ -6,7 +6,7 @@ An expression is claim ids with globs and the words `rung:` `level:` `question:`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -61,12 +61,24 @@ def _holds(group: Sequence[Term], claim: Claim, variant: str | None, dtype: str)
 
 def parse_selection(expressions: Sequence[str], pack: Pack, option: str = "--select") -> Selection:
     """Expressions of the command line. Raises `SelectionError` for what fits nothing in the pack."""
+    for expression in expressions:
+        if not expression.strip(" ,!"):
+            raise SelectionError(f"{option} '{expression}' names nothing; see `conformance run --help`")
     return Selection(
         tuple(
             tuple(_term(part.strip(), pack, option) for part in e.split(",") if part.strip())
             for e in expressions
         )
     )
+
+
+def unknown_variant(selection: Selection, known: Collection[str], option: str) -> str:
+    """What is wrong with the `variant:` of a selection, of which only a target knows all names; or an empty string."""
+    for term in (term for group in selection.groups for term in group if term.field == "variant"):
+        if not any(fnmatchcase(name.lower(), term.pattern.lower()) for name in known):
+            near = suggestion(term.pattern, known)
+            return f"{option} variant:{term.pattern}: there is no variant '{term.pattern}'" + (f"; {near}" if near else "")
+    return ""
 
 
 def _term(text: str, pack: Pack, option: str) -> Term:

@@ -40,9 +40,15 @@ def report_of(results: Results) -> Report:
         required=plain.strings(end.get("required_not_graded")) if end is not None else (),
         facts=_facts(results.run, end),
         environment=_flat(results.run.get("environment")),
-        printed=plain.block(results.run.get("printed")),
+        printed=_printed(results),
         notes=_notes(results),
     )
+
+
+def _printed(results: Results) -> str:
+    """What the target printed when it was imported, and while it was called."""
+    texts = [plain.block(line.get("printed")) for line in (results.run, results.end or {})]
+    return "\n".join(text for text in texts if text)
 
 
 def _graded(claims: Mapping[str, Any], verdicts: Sequence[Verdict]) -> tuple[Graded, ...]:

@@ -40,7 +40,8 @@ class Writer:
             self._file.flush()
         except OSError as error:
             raise StoreError(
-                f"{self.path} cannot be written any further: {error.strerror}; what was graded so far is in it"
+                f"{self.path} cannot be written any further: {error.strerror}; what was graded so far is in it. "
+                "Make room, or choose another folder with -o DIR"
             ) from None
 
     @property

@@ -34,6 +34,12 @@ def test_building_twice_gives_the_same_bytes(pack: Pack, built: Path, tmp_path: 
     assert files(tmp_path / "again") == files(built)
 
 
+def test_processes_make_no_difference(pack: Pack, tmp_path: Path) -> None:
+    for jobs in (1, 2):
+        build(pack, tmp_path / str(jobs), CASES[:1], ["float32", "float64"], jobs=jobs)
+    assert files(tmp_path / "1") == files(tmp_path / "2")
+
+
 def test_the_manifest_says_what_there_is(pack: Pack, built: Path) -> None:
     listed = manifest.load(built)
     assert (listed.pack, listed.pack_version, listed.pack_digest) == (pack.id, pack.version, pack.digest)

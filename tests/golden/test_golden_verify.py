@@ -75,15 +75,17 @@ def test_a_missing_a_longer_and_an_unknown_file(pack: Pack, golden: Path) -> Non
     (golden / SOFTMAX).unlink()
     (golden / LONG).write_bytes((golden / LONG).read_bytes() + b"\0")
     shutil.copy(golden / "rope" / "rope-plain-half.safetensors", golden / "rope" / "mine.safetensors")
+    (golden / "notes.txt").write_text("mine")
+    (golden / "README.md").write_text("may be here")
     found = verify(pack, golden)
     assert {error.name: error.problem.split(";")[0] for error in found.problems} == {
         SOFTMAX: "is missing",
         LONG: f"has {(golden / LONG).stat().st_size} bytes, not {(golden / LONG).stat().st_size - 1}",
+        "notes.txt": "is unknown to the manifest",
         "rope/mine.safetensors": "is unknown to the manifest",
     }
-    assert (
-        len(re.findall(HASH, said(found))) == 4
-    )  # the missing one is found as none, the unknown one expected as none
+    # What is missing is found as none, and what is unknown is expected as none.
+    assert len(re.findall(HASH, said(found))) == 5
 
 
 def other_version(pack: Pack, folder: Path) -> Pack:

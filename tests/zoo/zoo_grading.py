@@ -19,9 +19,9 @@ from conformance.locations import bundled
 from conformance.pack.model import Pack
 from conformance.plan.scenario import Scenarios
 from conformance.plan.selection import Selection, parse_selection
-from conformance.plan.variants import resolve
+from conformance.plan.variants import Graded, resolve
 from conformance.results.records import BROKEN, Verdict
-from conformance.session import Limits, Session
+from conformance.session import Limits, Offer, Session
 
 FOLDER = Path(__file__).resolve().parent
 WRONG: Mapping[str, Mapping[str, Any]] = yaml.safe_load((FOLDER / "wrong.yaml").read_text(encoding="utf-8"))
@@ -45,11 +45,17 @@ def line_of_fault(path: Path) -> int:
 
 @dataclass
 class Zoo:
-    """A pack, and what of it no adapter can change: scenarios, exact readings and spreads, by seed."""
+    """A pack, and what of it no adapter can change: scenarios, exact readings and spreads.
+
+    Those of one seed at a time: they take some hundred megabytes.
+    """
 
     pack: Pack
-    scenarios: dict[int, Scenarios] = field(default_factory=dict)
-    shared: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+    seed: int | None = None
+    scenarios: Scenarios = field(init=False)
+    exact: dict[str, Any] = field(init=False)
+    sigmas: Any = field(init=False)
+    measured: dict[Any, Any] = field(init=False)
 
     @staticmethod
     def opened() -> Zoo:
@@ -72,18 +78,17 @@ class Zoo:
             graded = resolve(self.pack, offer.variants, [])
             selection = parse_selection([",".join(claims)], self.pack) if claims else Selection()
             items = plan(self.pack, offer, graded, dtypes or offer.dtypes, selection).items
-            bench = Bench(session, offer)
-            self._share(bench, seed)
-            grader = Grader(self.pack, bench, graded, self.scenarios[seed], {})
-            grader.namer = Namer(self.pack, bench) if diagnosed else None
+            grader = self._grader(session, offer, graded, seed)
+            grader.namer = Namer(self.pack, grader.bench) if diagnosed else None
             return list(grader.verdicts(items))
 
-    def _share(self, bench: Bench, seed: int) -> None:
-        if seed not in self.shared:
-            self.scenarios[seed] = Scenarios(self.pack, seed)
-            self.shared[seed] = (known_tolerances(self.pack), {}, {})
-        bench.store, bench.exact, measured = self.shared[seed]
-        bench.spreads.store, bench.spreads.measured = bench.store, measured
+    def _grader(self, session: Session, offer: Offer, graded: Graded, seed: int) -> Grader:
+        if seed != self.seed:
+            self.seed, self.scenarios = seed, Scenarios(self.pack, seed)
+            self.exact, self.sigmas, self.measured = {}, known_tolerances(self.pack), {}
+        bench = Bench(session, offer, exact=self.exact, store=self.sigmas)
+        bench.spreads.measured = self.measured
+        return Grader(self.pack, bench, graded, self.scenarios, {})
 
 
 def broken(verdicts: Sequence[Verdict]) -> Iterator[Verdict]:
