@@ -114,7 +114,9 @@ def _nothing(name: str, results: Results) -> tuple[str, str, str]:
     reasons = dict.fromkeys(str(line["summary"]["en"]) for line in results.of_verdict("unsupported"))
     if not reasons:
         return "usage", f"nothing that is selected applies to {name}", "see --select and --variant"
-    first = sorted(reasons, key=lambda reason: "meant to be" not in reason and "not something" not in reason)[:3]
+    first = sorted(reasons, key=lambda reason: "meant to be" not in reason and "not something" not in reason)[
+        :3
+    ]
     more = f", and {len(reasons) - 3} more reasons" if len(reasons) > 3 else ""
     return (
         "target",

@@ -70,13 +70,14 @@ def check(context: click.Context, pack: Path | None) -> None:
     """Validate a pack: every fault with its file and line."""
     from conformance.checked_pack import undecided
     from conformance.cli.grading_errors import guarded
+    from conformance.cli.spec_check import trial_errors
     from conformance.language.errors import PackErrors
 
     with guarded(context):
         opened = open_pack(pack, mistakes=True)
-        missing = tuple(undecided(opened))
-        if missing:
-            raise PackErrors(missing)
+        faults = (*undecided(opened), *trial_errors(opened))
+        if faults:
+            raise PackErrors(faults)
         click.echo(
             f"{opened.id} {opened.version}: {len(opened.statements)} statements, {len(opened.claims)} claims, "
             f"{len(opened.cases)} cases, {len(opened.program.functions)} functions, "

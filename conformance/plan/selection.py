@@ -77,7 +77,9 @@ def unknown_variant(selection: Selection, known: Collection[str], option: str) -
     for term in (term for group in selection.groups for term in group if term.field == "variant"):
         if not any(fnmatchcase(name.lower(), term.pattern.lower()) for name in known):
             near = suggestion(term.pattern, known)
-            return f"{option} variant:{term.pattern}: there is no variant '{term.pattern}'" + (f"; {near}" if near else "")
+            return f"{option} variant:{term.pattern}: there is no variant '{term.pattern}'" + (
+                f"; {near}" if near else ""
+            )
     return ""
 
 

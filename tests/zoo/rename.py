@@ -17,16 +17,78 @@ from dataclasses import dataclass, field
 import numpy as np
 
 CONTRACT = frozenset(
-    "framework dtype variant fully_masked parameter_shapes Model forward self "
-    "softmax layer_norm rms_norm rope attention ffn swiglu multi_head_attention block".split()
+    [
+        "framework",
+        "dtype",
+        "variant",
+        "fully_masked",
+        "parameter_shapes",
+        "Model",
+        "forward",
+        "self",
+        "softmax",
+        "layer_norm",
+        "rms_norm",
+        "rope",
+        "attention",
+        "ffn",
+        "swiglu",
+        "multi_head_attention",
+        "block",
+    ]
 )
 """Names that are looked for in a file (and `self`, which nobody would write otherwise)."""
-_SYLLABLES = "ba co di fu ge ho ja ki lu me no pa qui ro su ta vo wi xe zu".split()
+_SYLLABLES = [
+    "ba",
+    "co",
+    "di",
+    "fu",
+    "ge",
+    "ho",
+    "ja",
+    "ki",
+    "lu",
+    "me",
+    "no",
+    "pa",
+    "qui",
+    "ro",
+    "su",
+    "ta",
+    "vo",
+    "wi",
+    "xe",
+    "zu",
+]
 _FOREIGN = frozenset(
-    name for kind in (np.ndarray, np.generic, np, dict, list, tuple, set, str, int, float) for name in dir(kind)
+    name
+    for kind in (np.ndarray, np.generic, np, dict, list, tuple, set, str, int, float)
+    for name in dir(kind)
 ) | frozenset(
-    "n_layers d_model n_heads n_kv_heads d_head d_value d_ff vocab_size max_positions structure norm norm_placement "
-    "norm_eps norm_bias final_norm position rope_theta rope_layout bias causal tie_embeddings embed_scale".split()
+    [
+        "n_layers",
+        "d_model",
+        "n_heads",
+        "n_kv_heads",
+        "d_head",
+        "d_value",
+        "d_ff",
+        "vocab_size",
+        "max_positions",
+        "structure",
+        "norm",
+        "norm_placement",
+        "norm_eps",
+        "norm_bias",
+        "final_norm",
+        "position",
+        "rope_theta",
+        "rope_layout",
+        "bias",
+        "causal",
+        "tie_embeddings",
+        "embed_scale",
+    ]
 )
 """Attributes that may be somebody else's: of arrays, of containers, of `config`."""
 
@@ -90,7 +152,9 @@ class _Names(ast.NodeTransformer):
             if isinstance(node, ast.ClassDef):
                 fields |= {t.id for entry in node.body for t in _class_targets(entry)}
                 self.methods |= {entry.name for entry in node.body if isinstance(entry, _Function)}
-        stored = {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)}
+        stored = {
+            n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)
+        }
         dynamic = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} & {"getattr", "setattr", "vars"}
         own = set() if dynamic else stored | fields | self.methods
         self.defined = {n.name for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)} - CONTRACT
@@ -98,9 +162,7 @@ class _Names(ast.NodeTransformer):
         fresh = _fresh(self.seed, {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} | own | kept)
         self.names = {name: next(fresh) for name in sorted(bound - kept) if not name.startswith("__")}
         self.attributes = {
-            name: next(fresh)
-            for name in sorted(own - _FOREIGN - CONTRACT)
-            if not name.startswith("__")
+            name: next(fresh) for name in sorted(own - _FOREIGN - CONTRACT) if not name.startswith("__")
         }
         for call in (n for n in ast.walk(tree) if isinstance(n, ast.Call)):
             if not self._ours(call):
@@ -148,7 +210,8 @@ class _Names(ast.NodeTransformer):
         inside, self.classes = self.classes, []  # a function inside a method is no method
         arguments = node.args
         every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-        offered = node.name in CONTRACT and not inside or inside == ["Model"] and node.name in ("__init__", "forward")
+        called_by_grader = ("__init__", "forward") if inside == ["Model"] else () if inside else CONTRACT
+        offered = node.name in called_by_grader
         again = [a.arg for a in every if a.arg in self.names and (offered or a.arg in self.fixed)]
         for name in (*every, arguments.vararg, arguments.kwarg):
             if name is not None and name.arg not in again:
@@ -167,23 +230,18 @@ class _Names(ast.NodeTransformer):
         self.generic_visit(node)
         return node
 
-    def visit_Global(self, node: ast.Global | ast.Nonlocal) -> ast.AST:
+    def visit_Global(self, node: ast.Global) -> ast.AST:
         node.names = [self.names.get(name, name) for name in node.names]
         return node
 
-    visit_Nonlocal = visit_Global
+    def visit_Nonlocal(self, node: ast.Nonlocal) -> ast.AST:
+        node.names = [self.names.get(name, name) for name in node.names]
+        return node
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
         node.name = self.names.get(node.name, node.name) if node.name else None
         self.generic_visit(node)
         return node
-
-    def visit_MatchAs(self, node: ast.MatchAs | ast.MatchStar) -> ast.AST:
-        node.name = self.names.get(node.name, node.name) if node.name else None
-        self.generic_visit(node)
-        return node
-
-    visit_MatchStar = visit_MatchAs
 
 
 def _class_targets(entry: ast.stmt) -> list[ast.Name]:
@@ -200,7 +258,7 @@ def _bound(tree: ast.Module) -> Iterator[str]:
                 yield name
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
                 yield name
-            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+            case ast.ExceptHandler(name=str(name)):
                 yield name
 
 
@@ -274,7 +332,10 @@ def _needed(node: ast.stmt, by_name: dict[str, ast.stmt]) -> set[str]:
         parts = [*node.decorator_list, *node.args.defaults, *(d for d in node.args.kw_defaults if d)]
         return set().union(*map(_loaded, parts))
     if isinstance(node, ast.ClassDef):
-        inner = [_needed(entry, by_name) if isinstance(entry, ast.FunctionDef) else _loaded(entry) for entry in node.body]
+        inner = [
+            _needed(entry, by_name) if isinstance(entry, ast.FunctionDef) else _loaded(entry)
+            for entry in node.body
+        ]
         return set().union(*map(_loaded, [*node.decorator_list, *node.bases]), *inner)
     # It may call anything that it names, and that anything else.
     found, todo = set(), list(_loaded(node))

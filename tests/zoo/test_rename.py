@@ -52,7 +52,7 @@ def test_contract_names_stay_and_all_others_go() -> None:
     text = rename(HELPERS).text
     words = {n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)}
     assert "def softmax(x, axis):" in text
-    assert 'framework = \'numpy\'' in text
+    assert "framework = 'numpy'" in text
     assert {"np", "framework"} <= words
     assert not words & {"total", "top", "twice", "Norm", "SCALE", "HALF", "by"}
     assert not {"gain", "centred", "weight", "eps", "about"} & set(text.replace("(", " ").split())
@@ -78,7 +78,9 @@ def test_seeds_give_other_names() -> None:
     assert rename(HELPERS, 1).text != rename(HELPERS, 2).text
 
 
-@pytest.mark.parametrize("path", [*map(wrong_file, WRONG), *map(right_file, RIGHT)], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [*map(wrong_file, WRONG), *map(right_file, RIGHT)], ids=lambda path: path.stem
+)
 def test_no_variable_is_left_and_the_fault_can_be_found(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     new = rename(text)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from zoo.rename import rename
-from zoo.zoo_grading import RIGHT, Zoo, told, right_file
+from zoo.zoo_grading import RIGHT, Zoo, right_file, told
 
 SEEDS = [0, 11, 20_000, 2**31 - 1]
 SEEDS_AND_FILES = [

@@ -39,7 +39,9 @@ def right_file(name: str) -> Path:
 
 def line_of_fault(path: Path) -> int:
     """The line that carries `# WRONG`."""
-    (line,) = [i for i, text in enumerate(path.read_text(encoding="utf-8").split("\n"), 1) if "# WRONG" in text]
+    (line,) = [
+        i for i, text in enumerate(path.read_text(encoding="utf-8").split("\n"), 1) if "# WRONG" in text
+    ]
     return line
 
 
