@@ -41,18 +41,35 @@ class Known:
     whole: bool
 
     def laid_out_as(self, array: Array, close: float) -> bool:
-        """Whether an array of these values has them in the order of some permutation of the axes."""
+        """Whether an array of these values has them in the order of some permutation of the axes.
+
+        Its own shape must be that permutation's with axes merged or split, never both at once: a
+        reshape across axes (heads merged without their transpose) is another tensor.
+        """
+        shape = [n for n in array.shape if n > 1]
         ours = np.asarray(array, np.float64).reshape(-1)
         tensor = self.tensor.reshape([n for n in self.tensor.shape if n > 1])
         finite = np.isfinite(self.values)
         scale = np.sqrt(np.mean(np.where(finite, self.values, 0.0) ** 2))
         for order in itertools.permutations(range(tensor.ndim)):
+            if not regrouped(shape, [tensor.shape[i] for i in order]):
+                continue
             theirs = tensor.transpose(order).reshape(-1)
             with np.errstate(all="ignore"):
                 error = np.where(ours == theirs, 0.0, ours - theirs)
             if np.sqrt(np.mean(error * error)) <= close * scale + 1e-300:
                 return True
         return False
+
+
+def regrouped(one: Sequence[int], other: Sequence[int]) -> bool:
+    """Whether a shape is another with neighbouring axes merged here and an axis split there."""
+    ends, others = (set(np.cumprod(shape).tolist()) for shape in (one, other))
+    common = sorted(ends & others)
+    return all(
+        not (any(start < end < stop for end in ends) and any(start < end < stop for end in others))
+        for start, stop in itertools.pairwise([0, *common])
+    )
 
 
 @dataclass
@@ -74,7 +91,7 @@ class Index:
                     continue
                 order += 1
                 for part, whole in slices(tensor):
-                    if part.size >= SMALLEST:
+                    if part.size >= SMALLEST and (part != part.flat[0]).any():  # constants coincide
                         values = np.sort(np.asarray(part, np.float64), axis=None)
                         index.by_size.setdefault(values.size, []).append(
                             Known(name, order, part, values, whole)
@@ -85,11 +102,14 @@ class Index:
         """The tensor whose values an array has, whole ones first; None for none."""
         if array.size < SMALLEST or array.dtype.kind not in "fiub":
             return None
-        if array.dtype.kind == "b":
-            # A mask may say which keys are read, or which are not, and be repeated for every head.
-            mask = unrepeated(array)
-            return self._match(mask) or self._match(~mask)
-        return self._match(array)
+        if array.dtype.kind != "b":
+            found = self._match(array)
+            if found is not None or not two_valued(array):
+                return found
+            array = array == array.max()  # a mask that is added
+        # A mask may say which keys are read, or which are not, and be repeated for every head.
+        mask = unrepeated(array)
+        return self._match(mask) or self._match(~mask)
 
     def _match(self, array: Array) -> Known | None:
         known = self.by_size.get(array.size)
@@ -123,6 +143,12 @@ def slices(tensor: Named[Array]) -> Iterator[tuple[Array, bool]]:
                 for i, at in zip(chosen, place, strict=True):
                     where[i] = at
                 yield tensor.array[tuple(where)], False
+
+
+def two_valued(array: Array) -> bool:
+    """Whether an array has two values, one for what is read and one for what is not."""
+    low, high = array.min(), array.max()
+    return bool(low < high and ((array == low) | (array == high)).all())
 
 
 def unrepeated(mask: Array) -> Array:

@@ -16,81 +16,25 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-CONTRACT = frozenset(
-    [
-        "framework",
-        "dtype",
-        "variant",
-        "fully_masked",
-        "parameter_shapes",
-        "Model",
-        "forward",
-        "self",
-        "softmax",
-        "layer_norm",
-        "rms_norm",
-        "rope",
-        "attention",
-        "ffn",
-        "swiglu",
-        "multi_head_attention",
-        "block",
-    ]
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+CONTRACT = _words(
+    "framework dtype variant fully_masked parameter_shapes Model forward self "
+    "softmax layer_norm rms_norm rope attention ffn swiglu multi_head_attention block"
 )
 """Names that are looked for in a file (and `self`, which nobody would write otherwise)."""
-_SYLLABLES = [
-    "ba",
-    "co",
-    "di",
-    "fu",
-    "ge",
-    "ho",
-    "ja",
-    "ki",
-    "lu",
-    "me",
-    "no",
-    "pa",
-    "qui",
-    "ro",
-    "su",
-    "ta",
-    "vo",
-    "wi",
-    "xe",
-    "zu",
-]
-_FOREIGN = frozenset(
-    name
-    for kind in (np.ndarray, np.generic, np, dict, list, tuple, set, str, int, float)
-    for name in dir(kind)
-) | frozenset(
-    [
-        "n_layers",
-        "d_model",
-        "n_heads",
-        "n_kv_heads",
-        "d_head",
-        "d_value",
-        "d_ff",
-        "vocab_size",
-        "max_positions",
-        "structure",
-        "norm",
-        "norm_placement",
-        "norm_eps",
-        "norm_bias",
-        "final_norm",
-        "position",
-        "rope_theta",
-        "rope_layout",
-        "bias",
-        "causal",
-        "tie_embeddings",
-        "embed_scale",
-    ]
+_CONFIG = _words(
+    "n_layers d_model n_heads n_kv_heads d_head d_value d_ff vocab_size max_positions structure norm norm_placement "
+    "norm_eps norm_bias final_norm position rope_theta rope_layout bias causal tie_embeddings embed_scale"
 )
-"""Attributes that may be somebody else's: of arrays, of containers, of `config`."""
+_FOREIGN = _CONFIG.union(
+    *(dir(kind) for kind in (np.ndarray, np.generic, np, dict, list, tuple, set, str, int, float))
+)
+"""Attributes that may be somebody else's: of `config`, of arrays, of containers."""
+_SYLLABLES = sorted(_words("ba co di fu ge ho ja ki lu me no pa qui ro su ta vo wi xe zu"))
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
