@@ -33,10 +33,6 @@ class Margin:
     dtype: str
     seed: int
 
-    def __str__(self) -> str:
-        """Everything needed to see it again."""
-        return f"{self.margin:8.3f}  {self.claim:44} {self.case:28} {self.file:26} {self.dtype:9} seed {self.seed}"
-
 
 @dataclass
 class Tally:
@@ -47,7 +43,7 @@ class Tally:
     margins: dict[tuple[str, str], list[float]] = field(default_factory=dict)
     statistics: list[float] = field(default_factory=list)
     worst: dict[str, Margin] = field(default_factory=dict)
-    alarms: list[str] = field(default_factory=list)
+    alarms: dict[str, list[str]] = field(default_factory=dict)
     seeds: Counter[int] = field(default_factory=Counter)
 
     def add(self, other: Tally) -> None:
@@ -57,7 +53,8 @@ class Tally:
         for key, values in other.margins.items():
             self.margins.setdefault(key, []).extend(values)
         self.statistics += other.statistics
-        self.alarms += other.alarms
+        for what, where in other.alarms.items():
+            self.alarms.setdefault(what, []).extend(where)
         self.seeds += other.seeds
         for found in other.worst.values():
             self._worst(found)
@@ -67,10 +64,10 @@ class Tally:
         judgement = verdict.judgement
         self.verdicts[judgement.verdict] += 1
         if judgement.verdict in BROKEN:
-            self.alarms.append(
-                f"{judgement.verdict} {verdict.level} {verdict.claim} on {verdict.case}, {file}, "
-                f"{verdict.variant}, {verdict.dtype}, seed {seed}: {judgement.summary.en[:200]}"
-            )
+            what = f"{verdict.level} {verdict.claim} on {verdict.case} in {verdict.dtype}, {file}"
+            where = f"seed {seed}, {verdict.variant}: {judgement.verdict}, {judgement.summary.en[:200]}"
+            self.alarms.setdefault(what, []).append(where)
+            return
         margin = judgement.margin
         if margin is None or (margin == 0 and judgement.evidence is None):
             return

@@ -96,11 +96,13 @@ def alarm_lines(found: Measured) -> list[str]:
     verdicts = sum(tally.verdicts.values())
     counts = ", ".join(f"{count:,} {name}" for name, count in tally.verdicts.most_common())
     lines = [
-        f"False alarms: {len(tally.alarms)} in {verdicts:,} verdicts ({counts}).",
+        f"False alarms: {sum(map(len, tally.alarms.values()))} in {verdicts:,} verdicts ({counts}).",
+        "",
         f"{found.rights} right adapters at {len(tally.seeds)} fresh seeds, {whole} of them complete: "
         f"{tally.adapters:,} gradings.",
+        "",
     ]
-    return lines + [f"- {alarm}" for alarm in tally.alarms[:40]]
+    return lines + [f"- {len(where)} × {what}, first at {where[0]}" for what, where in tally.alarms.items()]
 
 
 def spreads(found: Measured, dtype: str) -> dict[str, Spread]:

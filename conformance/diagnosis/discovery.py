@@ -24,6 +24,8 @@ CLOSE = {"float64": 1e-9, "float32": 2e-5, "float16": 2e-2, "bfloat16": 1e-1}
 """Relative RMS within which sorted values are the same tensor; layouts sum in their own order."""
 SLICED = ("batch", "head", "kv_head", "query")
 """Axes over which an implementation may loop, so that it binds one slice at a time."""
+NEARER = 0.25
+"""How much nearer a wrong tensor must be where both are within rounding: a wrong ε is as mild as that."""
 ALIKE = 12
 """Candidates of equal values that are looked at: a tensor and its slices, or a few names for one."""
 SMALLEST = 3
@@ -40,8 +42,8 @@ class Known:
     values: Array
     whole: bool
 
-    def laid_out_as(self, array: Array, close: float) -> bool:
-        """Whether an array of these values has them in the order of some permutation of the axes.
+    def distance(self, array: Array) -> float:
+        """The smallest relative RMS difference of an array from the tensor, over permutations of its axes.
 
         Its own shape must be that permutation's with axes merged or split, never both at once: a
         reshape across axes (heads merged without their transpose) is another tensor.
@@ -50,16 +52,16 @@ class Known:
         ours = np.asarray(array, np.float64).reshape(-1)
         tensor = self.tensor.reshape([n for n in self.tensor.shape if n > 1])
         finite = np.isfinite(self.values)
-        scale = np.sqrt(np.mean(np.where(finite, self.values, 0.0) ** 2))
+        scale = np.sqrt(np.mean(np.where(finite, self.values, 0.0) ** 2)) + 1e-300
+        nearest = np.inf
         for order in itertools.permutations(range(tensor.ndim)):
             if not regrouped(shape, [tensor.shape[i] for i in order]):
                 continue
             theirs = tensor.transpose(order).reshape(-1)
             with np.errstate(all="ignore"):
                 error = np.where(ours == theirs, 0.0, ours - theirs)
-            if np.sqrt(np.mean(error * error)) <= close * scale + 1e-300:
-                return True
-        return False
+                nearest = np.fmin(nearest, np.sqrt(np.mean(error * error)) / scale)
+        return float(nearest)
 
 
 def regrouped(one: Sequence[int], other: Sequence[int]) -> bool:
@@ -129,7 +131,7 @@ class Index:
         if not near.size:
             return None
         likely = sorted((known[i] for i in near), key=lambda k: (not k.whole, k.order))
-        return next((k for k in likely[:ALIKE] if k.laid_out_as(array, CLOSE[self.dtype])), None)
+        return next((k for k in likely[:ALIKE] if k.distance(array) <= CLOSE[self.dtype]), None)
 
 
 def slices(tensor: Named[Array]) -> Iterator[tuple[Array, bool]]:
@@ -217,12 +219,19 @@ def directly(steps: Sequence[Tensors], patches: Patches) -> list[Tensors]:
 
 
 def _by_mistake(records: Sequence[Record], matches: Sequence[Known | None], wrong: Index) -> Finding | None:
-    found = ((i, wrong.match(record.array)) for i, record in enumerate(records) if matches[i] is None)
-    hits = [(i, known) for i, known in found if known is not None]
+    found = ((i, wrong.match(record.array)) for i, record in enumerate(records))
+    hits = [
+        (i, known) for i, known in found if known is not None and nearer(records[i].array, known, matches[i])
+    ]
     if not hits:
         return None
     # A line that makes right tensors elsewhere (a norm's own code) is not the one at fault.
-    sound = {line_of(record) for record, known in zip(records, matches, strict=True) if known is not None}
+    guilty = {i for i, _ in hits}
+    sound = {
+        line_of(record)
+        for i, (record, known) in enumerate(zip(records, matches, strict=True))
+        if known is not None and i not in guilty
+    }
     hits = [(i, known) for i, known in hits if line_of(records[i]) not in sound] or hits
     # Where a helper that knew nothing right made it, the line that called the helper is shown.
     before = [
@@ -231,6 +240,15 @@ def _by_mistake(records: Sequence[Record], matches: Sequence[Known | None], wron
     i, known = next((hit for hit in hits if records[hit[0]].function in before[-1:]), hits[0])
     last = _last_right(records[:i], matches[:i])
     return Finding(*last, known.name, place_of(records[i]), by_mistake=True)
+
+
+def nearer(array: Array, wrong: Known, right: Known | None) -> bool:
+    """Whether an array is the wrong tensor: it is no right one, or a mild mistake's is far nearer."""
+    if right is None:
+        return True
+    if array.dtype.kind != "f":
+        return False
+    return wrong.distance(array) < NEARER * right.distance(array)
 
 
 def line_of(record: Record) -> tuple[str, int, str]:

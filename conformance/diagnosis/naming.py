@@ -18,7 +18,7 @@ from conformance.judging.bench import Bench
 from conformance.judging.common import Question, spread_over
 from conformance.judging.experiment import changed
 from conformance.language.arithmetic import Array
-from conformance.language.program import Text
+from conformance.language.program import Choices, Mistake, Program, Text
 from conformance.pack.model import Pack
 from conformance.results.records import Diagnosis, Judgement
 
@@ -160,8 +160,13 @@ class Namer:
     ) -> list[tuple[float, Suspect]]:
         """Candidates that make what the target made, and not what is right."""
         seen, counts = question.observation(), counted(question)
+        program = self.pack.program
         found = []
         for suspect in candidates:
+            if not all(
+                concerns(program, program.mistakes[n], question.scenario.choices) for n in suspect.names
+            ):
+                continue
             self.tried["singles"] += 1
             fit = self.fitter.fit(question.scenario, suspect, seen, question.dtype, counts, again=again)
             if fit <= FITS and self.fitter.changes(question.scenario, suspect, question.dtype):
@@ -219,6 +224,21 @@ class Namer:
         """Suspects that fitted once are tried first from then on."""
         known = self.known.setdefault(place, [])
         known += [suspect for suspect in found if suspect not in known]
+
+
+def concerns(program: Program, mistake: Mistake, choices: Choices) -> bool:
+    """Whether a mistake is about a variant: of equations that it replaces by choice, one changes.
+
+    A mistake about RoPE that also counts positions differently says nothing of a variant without.
+    """
+    chosen = [(key, equation) for key, equation in mistake.replace.items() if equation.by]
+    for (function, tensor), equation in chosen:
+        own = equation.pick(choices)
+        old = program.functions[function].equation(tensor)
+        true = old.pick(choices) if old is not None else None
+        if own is not None and (true is None or own.text != true.text):
+            return True
+    return not chosen
 
 
 def place_of(question: Question) -> Place:

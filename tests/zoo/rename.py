@@ -143,6 +143,10 @@ class _Names(ast.NodeTransformer):
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         for entry in node.body:
             for target in _class_targets(entry):
+                if target.id == "__slots__":
+                    for word in ast.walk(entry):
+                        if isinstance(word, ast.Constant):
+                            word.value = self.attributes.get(word.value, word.value)
                 target.id = self.attributes.get(target.id, target.id)
         name, node.name = node.name, self.names.get(node.name, node.name)
         self.classes.append(name)

@@ -27,6 +27,13 @@ class Norm:
         return x - about
 
 
+class Slots:
+    __slots__ = ("held",)
+
+    def __init__(self):
+        self.held = 1.0
+
+
 def twice(x, by=2):
     total = x * by
     return total
@@ -38,7 +45,7 @@ def softmax(x, axis):
     return twice(x=np.exp(x - top), by=1) / Norm(weight=1, eps=2).centred(x, about=9)
 
 
-HALF = twice(0.25)
+HALF = twice(0.25) * Slots().held
 '''
 
 
@@ -54,7 +61,7 @@ def test_contract_names_stay_and_all_others_go() -> None:
     assert "def softmax(x, axis):" in text
     assert "framework = 'numpy'" in text
     assert {"np", "framework"} <= words
-    assert not words & {"total", "top", "twice", "Norm", "SCALE", "HALF", "by"}
+    assert not words & {"total", "top", "twice", "Norm", "Slots", "SCALE", "HALF", "by"}
     assert not {"gain", "centred", "weight", "eps", "about"} & set(text.replace("(", " ").split())
     assert "keepdims=True" in text
 
