@@ -1,6 +1,7 @@
 # make demo    grade the bundled NumPy Transformer, from nothing: what a newcomer runs first
 # make test    all tests, from nothing
 # make lint    style and types
+# make selftest  every mistake of the pack graded as an implementation: a quarter of an hour
 #
 # Each makes its own virtual environment afresh, so neither an activated one nor a stale one can change the result.
 # Needs Python 3.11 or newer, pip, make and git.
@@ -21,7 +22,7 @@ unexport VIRTUAL_ENV CONDA_PREFIX __PYVENV_LAUNCHER__
 unexport PIP_TARGET PIP_PREFIX PIP_USER PIP_PYTHON PIP_REQUIRE_VIRTUALENV
 unexport PYTEST_ADDOPTS PYTEST_PLUGINS MYPYPATH
 
-.PHONY: help demo test lint format clean python
+.PHONY: help demo test lint selftest format clean python
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
@@ -63,6 +64,10 @@ lint: python ## check style and types in a new environment
 	@echo "== mypy --strict" && "$(VENVS)/lint/bin/mypy" --strict
 	@echo "== mypy --strict, for the oldest Python it knows: the worker" && \
 	  "$(VENVS)/lint/bin/mypy" --strict --python-version 3.10 conformance/worker
+
+selftest: python ## grade every mistake of the pack in a new environment
+	@$(call environment,selftest,.)
+	@echo "== conformance selftest" && "$(VENVS)/selftest/bin/conformance" selftest $(ARGS)
 
 format: ## bring the code into form, with the environment of make lint
 	@"$(VENVS)/lint/bin/ruff" check --fix .
