@@ -39,30 +39,30 @@ class Tally:
     """What came of right implementations. Verdicts without an error to measure have no margin."""
 
     adapters: int = 0
-    verdicts: Counter[str] = field(default_factory=Counter)
+    verdicts: dict[str, int] = field(default_factory=dict)
     margins: dict[tuple[str, str], list[float]] = field(default_factory=dict)
     statistics: list[float] = field(default_factory=list)
     worst: dict[str, Margin] = field(default_factory=dict)
     alarms: dict[str, list[str]] = field(default_factory=dict)
-    seeds: Counter[int] = field(default_factory=Counter)
+    seeds: dict[int, int] = field(default_factory=dict)
 
     def add(self, other: Tally) -> None:
         """Take in what another process found."""
         self.adapters += other.adapters
-        self.verdicts += other.verdicts
+        self.verdicts = Counter(self.verdicts) + Counter(other.verdicts)
         for key, values in other.margins.items():
             self.margins.setdefault(key, []).extend(values)
         self.statistics += other.statistics
         for what, where in other.alarms.items():
             self.alarms.setdefault(what, []).extend(where)
-        self.seeds += other.seeds
+        self.seeds = Counter(self.seeds) + Counter(other.seeds)
         for found in other.worst.values():
             self._worst(found)
 
     def take(self, verdict: Verdict, kind: str, file: str, seed: int) -> None:
         """One verdict on a right implementation."""
         judgement = verdict.judgement
-        self.verdicts[judgement.verdict] += 1
+        self.verdicts[judgement.verdict] = self.verdicts.get(judgement.verdict, 0) + 1
         if judgement.verdict in BROKEN:
             what = f"{verdict.level} {verdict.claim} on {verdict.case} in {verdict.dtype}, {file}"
             where = f"seed {seed}, {verdict.variant}: {judgement.verdict}, {judgement.summary.en[:200]}"
@@ -128,7 +128,7 @@ def right(seed: int, paths: Sequence[Path], dtypes: Sequence[str], until: float)
             break
         verdicts = zoo().verdicts(path, seed=seed, dtypes=dtypes)
         tally.adapters += 1
-        tally.seeds[seed] += 1
+        tally.seeds[seed] = tally.seeds.get(seed, 0) + 1
         for verdict in verdicts:
             tally.take(verdict, zoo().pack.claims[verdict.claim].kind, path.stem, seed)
     return tally

@@ -17,9 +17,12 @@ import pytest
 if TYPE_CHECKING:
     from conformance.grading import Grader, Item
     from conformance.results.records import Judgement
-    from conformance.session import Session
+    from conformance.runner import Listening
 
 _KEY = pytest.StashKey[dict[Path, "Opened"]]()
+_REFUSED = pytest.StashKey[str]()
+_ELSEWHERE = pytest.StashKey[str]()
+_WORD = "conformance_refused"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -32,12 +35,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--target-variant", action="append", default=[], metavar="NAME", help="grade as this variant"
     )
     group.addoption(
-        "--target-dtype", action="append", default=[], metavar="DTYPE", help="grade in this dtype"
+        "--target-dtype",
+        action="append",
+        default=[],
+        choices=("float64", "float32", "float16", "bfloat16"),
+        help="grade in this dtype",
     )
     group.addoption("--target-python", metavar="EXE", help="the interpreter that runs the target")
     group.addoption(
         "--target-seed", type=int, default=0, metavar="N", help="of inputs and parameters (default: 0)"
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A target that is not there is known before anything is collected, also by what starts processes."""
+    words = config.getoption("--target", default=None)
+    if words:
+        from conformance.targets import TargetUsageError, resolve_target
+
+        try:
+            resolve_target(words.split())
+        except TargetUsageError as error:
+            raise pytest.UsageError(f"--target: {error}") from None
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -51,17 +70,44 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     return ClaimsFile.from_parent(parent, path=file_path)
 
 
+def pytest_collection_modifyitems(config: pytest.Config) -> None:
+    """A target or a pack that cannot be graded ends the run, with one message for all files."""
+    refused = config.stash.get(_REFUSED, "")
+    if refused and hasattr(config, "workeroutput"):  # a process of pytest-xdist, whose errors nobody sees
+        config.workeroutput[_WORD] = refused
+    elif refused:
+        raise pytest.UsageError(refused)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """Of pytest-xdist: what a process could not say itself."""
+    del error
+    node.config.stash[_ELSEWHERE] = getattr(node, "workeroutput", {}).get(_WORD, "")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """The message of pytest-xdist's processes, and the status that it would have had."""
+    refused = session.config.stash.get(_ELSEWHERE, "")
+    if refused:
+        pytest.exit(refused, returncode=pytest.ExitCode.USAGE_ERROR)
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Ends the targets' processes."""
-    for opened in config.stash.get(_KEY, {}).values():
-        opened.session.close()
+    for run in config.stash.get(_KEY, {}).values():
+        run.close()
+
+
+class Refused(Exception):
+    """What `conformance run` would refuse, and in its words."""
 
 
 class Opened:
     """A pack and a target, opened once for all files of the pack."""
 
     def __init__(self, folder: Path, config: pytest.Config) -> None:
-        """Raises `pytest.UsageError` for whatever `conformance run` would refuse."""
+        """Raises `Refused`."""
         from conformance.checked_pack import open_checked
         from conformance.golden.tolerances import known_tolerances
         from conformance.grading import Grader, entry_point, plan
@@ -70,14 +116,17 @@ class Opened:
         from conformance.language.errors import PackError
         from conformance.plan.selection import Selection
         from conformance.plan.variants import VariantError, resolve
-        from conformance.session import EngineError, Session, TargetError
-        from conformance.targets import TargetUsageError, resolve_target
+        from conformance.runner import Listening
+        from conformance.session import EngineError, TargetError
+        from conformance.targets import resolve_target
 
+        self.target = str(config.getoption("--target"))
+        self.session: Listening | None = None
         try:
             pack = open_checked(folder)
-            target = resolve_target(str(config.getoption("--target")).split())
+            target = resolve_target(self.target.split())
             names = [*(entry_point(operation) for operation in pack.operations.values()), PARAMETER_SHAPES]
-            self.session: Session = Session(
+            self.session = Listening(
                 target.path,
                 names=names,
                 python=config.getoption("--target-python"),
@@ -86,19 +135,53 @@ class Opened:
             offer = self.session.open()
             graded = resolve(pack, offer.variants, config.getoption("--target-variant"))
             dtypes = config.getoption("--target-dtype") or offer.dtypes
-        except (PackError, TargetUsageError, TargetError, VariantError, EngineError) as error:
-            raise pytest.UsageError(str(error)) from None
-        self.grader: Grader = Grader.of(
-            pack, Bench(self.session, offer, store=known_tolerances(pack)), graded, config.getoption("--target-seed")
-        )
-        self.items: tuple[Item, ...] = plan(pack, offer, graded, dtypes, Selection()).items
+        except (PackError, TargetError, VariantError, EngineError) as error:
+            self.close()
+            raise Refused(_said(error)) from None
+        except BaseException:
+            self.close()
+            raise
+        bench = Bench(self.session, offer, store=known_tolerances(pack))
+        self.grader: Grader = Grader.of(pack, bench, graded, config.getoption("--target-seed"))
+        self.by_file: dict[Path, list[Item]] = {}
+        items = plan(pack, offer, graded, dtypes, Selection()).items
+        files = {item.claim.at.file: Path(item.claim.at.file).resolve() for item in items}
+        for item in items:
+            self.by_file.setdefault(files[item.claim.at.file], []).append(item)
+        self.several = len({i.variant.name for i in items}) > 1, len({i.dtype for i in items}) > 1
+
+    def close(self) -> None:
+        """Ends the target's process."""
+        if self.session is not None:
+            self.session.close()
 
 
-def opened(folder: Path, config: pytest.Config) -> Opened:
-    """The pack in `folder` with the target of this run."""
+def _said(error: Exception) -> str:
+    """The side at fault, the message and the advice, as the command line says them."""
+    from conformance.language.errors import PackError
+    from conformance.session import EngineError, TargetError
+
+    if str(error).startswith("--variant"):
+        return f"--target{str(error).removeprefix('-')}"
+    side = (
+        "pack" if isinstance(error, PackError) else "engine" if isinstance(error, EngineError) else "target"
+    )
+    if not isinstance(error, EngineError | TargetError):
+        return f"{side}: {error}"
+    return "\n  ".join([f"{side}: {error.message}", *filter(None, [error.hint])])
+
+
+def opened(folder: Path, config: pytest.Config) -> Opened | None:
+    """The pack in `folder` with the target of this run; None where that was refused."""
     known = config.stash.setdefault(_KEY, {})
     if folder not in known:
-        known[folder] = Opened(folder, config)
+        if config.stash.get(_REFUSED, ""):
+            return None
+        try:
+            known[folder] = Opened(folder, config)
+        except Refused as error:
+            config.stash[_REFUSED] = str(error)
+            return None
     return known[folder]
 
 
@@ -108,13 +191,13 @@ class ClaimsFile(pytest.File):
     def collect(self) -> Iterator[pytest.Item]:
         """Items in the order of the ladder."""
         run = opened(self.path.parent.parent, self.config)
-        several = len({i.variant.name for i in run.items}) > 1
-        dtypes = len({i.dtype for i in run.items}) > 1
-        for item in run.items:
-            if Path(item.claim.at.file).resolve() == self.path.resolve():
-                more = [item.variant.name] * several + [item.dtype] * dtypes
-                name = f"{item.claim.id}[{'-'.join([item.case.id, *more])}]"
-                yield ClaimItem.from_parent(self, name=name, item=item, grader=run.grader)
+        if run is None:
+            return
+        variants, dtypes = run.several
+        for item in run.by_file.get(self.path.resolve(), []):
+            more = [item.variant.name] * variants + [item.dtype] * dtypes
+            name = f"{item.claim.id}[{'-'.join([item.case.id, *more])}]"
+            yield ClaimItem.from_parent(self, name=name, item=item, run=run)
 
 
 class NotHeld(Exception):
@@ -129,16 +212,21 @@ class NotHeld(Exception):
 class ClaimItem(pytest.Item):
     """One claim on one case."""
 
-    def __init__(self, *, item: Item, grader: Grader, **kwargs: Any) -> None:
-        """`item` says what is graded, `grader` grades it."""
+    def __init__(self, *, item: Item, run: Opened, **kwargs: Any) -> None:
+        """`item` says what is graded, `run` with what."""
         super().__init__(**kwargs)
-        self.item, self.grader = item, grader
+        self.item, self.run = item, run
         self.user_properties.append(("claim", item.claim.id))
         self.user_properties.append(("statements", " ".join(item.claim.statements)))
 
     def runtest(self) -> None:
         """Judge; `unsupported` is a skip."""
-        judgement = self.grader.judge(self.item)
+        assert self.run.session is not None
+        before = set(self.run.session.heard)
+        judgement = self.run.grader.judge(self.item)
+        for text in self.run.session.heard:
+            if text not in before:
+                self.add_report_section("call", "target", text)
         if judgement is None:
             pytest.skip("the claim is about another form of this operation")
         if judgement.verdict == "unsupported":
@@ -150,17 +238,18 @@ class ClaimItem(pytest.Item):
         """Our explanation in place of a traceback; a fault of ours keeps its own."""
         if not isinstance(excinfo.value, NotHeld):
             return str(super().repr_failure(excinfo, style))
-        return "\n".join(explanation(self.item, excinfo.value.judgement))
+        return "\n".join(explanation(self.item, excinfo.value.judgement, self.run.target))
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """The claim's own line in the pack."""
         return self.path, max(self.item.claim.at.line - 1, 0), self.name
 
 
-def explanation(item: Item, judgement: Judgement) -> Iterator[str]:
+def explanation(item: Item, judgement: Judgement, target: str) -> Iterator[str]:
     """What a failed claim says: the statement, what came, where, and the cause if it is known."""
     claim = item.claim
-    yield f"{judgement.verdict}: {claim.title.en} ({claim.id}, {', '.join(claim.statements)})"
+    about = ", ".join([claim.level, *claim.statements])
+    yield f"{judgement.verdict}: {claim.title.en} ({claim.id}, {about})"
     yield f"  {claim.says.en}"
     yield f"  {judgement.summary.en}"
     for diagnosis in judgement.diagnosis:
@@ -169,4 +258,4 @@ def explanation(item: Item, judgement: Judgement) -> Iterator[str]:
         place = judgement.place
         yield f"  at {place.file}:{place.line}: {place.text}" if place.line else f"  at {place.file}"
     yield f"  case {item.case.id}: {item.case.purpose.en}"
-    yield f"  this claim alone: conformance run TARGET --select {claim.id}"
+    yield f"  this claim alone: conformance run {target} --select {claim.id}"

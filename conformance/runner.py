@@ -45,7 +45,7 @@ PRINTED = 16_000
 """Characters kept of what a target prints while it is called."""
 
 
-class _Listening(Session):
+class Listening(Session):
     """A session that keeps what the target prints while it is called: each text once, within bounds."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
@@ -109,7 +109,7 @@ def run(
     names = [*(entry_point(operation) for operation in pack.operations.values()), PARAMETER_SHAPES]
     with ExitStack() as stack:
         session = stack.enter_context(
-            _Listening(
+            Listening(
                 target.path,
                 names=names,
                 python=options.python,

@@ -228,6 +228,7 @@ def _same(pair: _Pair) -> Judgement:
     )
 
 
+FARTHEST = 1e300
 VISIBLE = 3.0
 """Tolerances by which the program's own tensor must move before the target's is asked to."""
 
@@ -251,6 +252,7 @@ def _moves(pair: _Pair) -> Judgement:
         with np.errstate(all="ignore"):
             scale = np.maximum(tensor.allowed, 5e-324)
             moved = np.max(np.abs(both[0] - both[1]) / scale, axis=inner, keepdims=True, initial=0.0)
+            moved = np.minimum(moved, FARTHEST)  # of a tensor without any noise, an infinity
             demanded = np.max(np.abs(tensor.exact) / scale, axis=inner, keepdims=True, initial=0.0) > VISIBLE
         if counts is not None:
             demanded = demanded & np.broadcast_to(counts, demanded.shape)
