@@ -65,14 +65,20 @@ def picture(strips: Mapping[str, Spread], title: str) -> str:
     """One strip for each entry: counts of margins in bins of a quarter power of ten, as SVG."""
     height = TOP + STRIP * len(strips) + 46
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {LEFT + WIDTH + 20} {height}" '
-        f'font-family="sans-serif" font-size="12" fill="{INK}" role="img">',
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {LEFT + WIDTH + 20} {height}" '
+            f'font-family="sans-serif" font-size="12" fill="{INK}" role="img">'
+        ),
         f"<title>{title}</title>",
         '<rect width="100%" height="100%" fill="white"/>',
-        f'<rect x="{LEFT}" y="10" width="12" height="12" fill="{RIGHT}"/>'
-        f'<text x="{LEFT + 18}" y="20">verdicts on right implementations</text>',
-        f'<rect x="{LEFT + 260}" y="10" width="12" height="12" fill="{WRONG}"/>'
-        f'<text x="{LEFT + 278}" y="20">best catch of each mistake</text>',
+        (
+            f'<rect x="{LEFT}" y="10" width="12" height="12" fill="{RIGHT}"/>'
+            f'<text x="{LEFT + 18}" y="20">verdicts on right implementations</text>'
+        ),
+        (
+            f'<rect x="{LEFT + 260}" y="10" width="12" height="12" fill="{WRONG}"/>'
+            f'<text x="{LEFT + 278}" y="20">best catch of each mistake</text>'
+        ),
     ]
     bottom = TOP + STRIP * len(strips)
     for power in range(LOW, HIGH + 1):

@@ -15,9 +15,9 @@ from margins import UNBOUNDED
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))  # the zoo and how to grade it
 
-from zoo.zoo_grading import RIGHT, WRONG, Zoo, right_file, wrong_file  # noqa: E402: the line above finds it
+from zoo.zoo_grading import RIGHT, WRONG, Zoo, right_file, wrong_file  # noqa: E402 -- the line above finds it
 
-from conformance.results.records import BROKEN, Verdict  # noqa: E402: with its neighbour
+from conformance.results.records import BROKEN, Verdict  # noqa: E402 -- with its neighbour
 
 TORCH = ROOT / "tests" / "torch_models"
 

@@ -24,11 +24,11 @@ import msgspec
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):  # before NumPy is imported
     os.environ.setdefault(_name, "1")
 
-from margins import RUNGS, Spread, picture, shown, table  # noqa: E402: as above
-from right_and_wrong import ROOT, Caught, Tally, right, right_files, wrong, wrong_names  # noqa: E402: as above
+from margins import RUNGS, Spread, picture, shown, table  # noqa: E402 -- as above
+from right_and_wrong import ROOT, Caught, Tally, right, right_files, wrong, wrong_names  # noqa: E402 -- as above
 
-from conformance.locations import bundled  # noqa: E402: as above
-from conformance.selftest import EXPOSED, selftest  # noqa: E402: as above
+from conformance.locations import bundled  # noqa: E402 -- as above
+from conformance.selftest import EXPOSED, selftest  # noqa: E402 -- as above
 
 FIRST_SEED = 1_000_000  # far from those that tests fix
 PARTS = ("right", "wrong", "pack")
@@ -112,12 +112,16 @@ def alarm_lines(found: Measured) -> list[str]:
         return []
     whole = sum(count == found.rights for count in tally.seeds.values())
     verdicts = sum(tally.verdicts.values())
-    counts = ", ".join(f"{count:,} {name}" for name, count in sorted(tally.verdicts.items(), key=lambda e: -e[1]))
+    counts = ", ".join(
+        f"{count:,} {name}" for name, count in sorted(tally.verdicts.items(), key=lambda e: -e[1])
+    )
     lines = [
         f"False alarms: {sum(map(len, tally.alarms.values()))} in {verdicts:,} verdicts ({counts}).",
         "",
-        f"{found.rights} right adapters at {len(tally.seeds)} fresh seeds, {whole} of them complete: "
-        f"{tally.adapters:,} gradings.",
+        (
+            f"{found.rights} right adapters at {len(tally.seeds)} fresh seeds, {whole} of them complete: "
+            f"{tally.adapters:,} gradings."
+        ),
         "",
     ]
     return lines + [f"- {len(where)} × {what}, first at {where[0]}" for what, where in tally.alarms.items()]
@@ -133,7 +137,9 @@ def spreads(found: Measured, dtype: str) -> dict[str, Spread]:
     if dtype == "float32":
         for caught in found.caught:
             result.setdefault(caught.rung, Spread()).wrong.append(caught.margin)
-    whole = Spread([m for s in result.values() for m in s.right], [m for s in result.values() for m in s.wrong])
+    whole = Spread(
+        [m for s in result.values() for m in s.right], [m for s in result.values() for m in s.wrong]
+    )
     if dtype == "float32" and found.pack:
         pack = [t.margin for t in found.pack]
         whole.wrong += pack
@@ -175,8 +181,10 @@ def worst_lines(found: Measured, count: int = 20) -> list[str]:
     if found.tally.statistics:
         lines += [
             "",
-            f"Statistics ({len(found.tally.statistics):,} verdicts, against their sampling error): "
-            f"worst {max(found.tally.statistics):.3f}.",
+            (
+                f"Statistics ({len(found.tally.statistics):,} verdicts, against their sampling error): "
+                f"worst {max(found.tally.statistics):.3f}."
+            ),
         ]
     return lines
 
@@ -186,16 +194,16 @@ def written(text: str, found: Measured) -> None:
     page = ROOT / "docs" / "verdicts.md"
     old = page.read_text(encoding="utf-8")
     block = f"{BEGIN}\n{text}\n{END}"
-    page.write_text(
-        re.sub(f"{BEGIN}.*?{END}", lambda _: block, old, flags=re.DOTALL), encoding="utf-8"
-    )
+    page.write_text(re.sub(f"{BEGIN}.*?{END}", lambda _: block, old, flags=re.DOTALL), encoding="utf-8")
     svg = picture(spreads(found, "float32"), "Margins of right and wrong implementations in float32")
     (ROOT / "docs" / "verdicts.svg").write_text(svg, encoding="utf-8")
 
 
 def main() -> None:
     """Measure, print, and with `--write` put it into docs/."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seeds", type=int, default=3, help="fresh seeds for the right adapters")
     parser.add_argument("--first", type=int, default=FIRST_SEED, help="the first of them")
     parser.add_argument("--minutes", type=float, default=30.0, help="no right adapter is begun after these")
@@ -210,7 +218,9 @@ def main() -> None:
     found = measure(given)
     seconds = ", ".join(f"{name} {value:.0f}" for name, value in found.seconds.items())
     sections = [caught_lines(found), alarm_lines(found), margin_lines(found), worst_lines(found)]
-    text = "\n\n".join("\n".join(s) for s in [*sections, [f"Seconds with {given.jobs} processes: {seconds}."]] if s)
+    text = "\n\n".join(
+        "\n".join(s) for s in [*sections, [f"Seconds with {given.jobs} processes: {seconds}."]] if s
+    )
     print(text)
     if given.write:
         written(text, found)

@@ -28,13 +28,13 @@ from conformance.judging.kinds import KINDS
 from conformance.judging.observe import call_of
 from conformance.pack.model import Claim, Pack
 from conformance.plan.selection import Selection, SelectionError, unknown_variant
-from conformance.plan.variants import Graded, resolve
+from conformance.plan.variants import Graded, VariantError, resolve
 from conformance.plan.waivers import Waiver, waiver_of
 from conformance.results.records import BROKEN, SCHEMA, Verdict, jsonable, verdict_line
 from conformance.results.reproduce import reproduction
 from conformance.results.store import Writer
 from conformance.results.summary import Summary, end_line, summarise
-from conformance.session import Call, Limits, Offer, Outcome, Session
+from conformance.session import Call, Limits, Offer, Outcome, Session, TargetError
 from conformance.targets import Target
 
 REPRODUCTIONS = 40
@@ -117,8 +117,13 @@ def run(
                 arguments=target.arguments,
             )
         )
-        offer = session.open()
-        graded = resolve(pack, offer.variants, options.variants)
+        try:
+            offer = session.open()
+            graded = resolve(pack, offer.variants, options.variants)
+        except (TargetError, VariantError) as error:
+            for line in refusal_lines(pack, target, options, seed, str(error)):
+                writer.write(line)
+            raise
         check_variants(pack, graded, options)
         dtypes = options.dtypes or offer.dtypes
         planned = plan(pack, offer, graded, dtypes, options.select)
@@ -137,6 +142,15 @@ def run(
         end |= {"waivers": output.waiver_notes(), "seconds_inside": round(session.seconds_inside, 3)}
         output.write({**end, "printed": session.printed})
     return summary
+
+
+def refusal_lines(
+    pack: Pack, target: Target, options: Options, seed: int, why: str
+) -> Sequence[Mapping[str, Any]]:
+    """The results of a target that could not be imported: a run without a verdict, and why."""
+    summary = summarise((), testable(pack), tuple(text for text, _ in options.require), (), options.dtypes)
+    run = run_line(pack, target, (), options.dtypes, seed, None, None)
+    return {**run, "notes": [why]}, end_line(summary, 0.0)
 
 
 def check_variants(pack: Pack, graded: Graded, options: Options) -> None:

@@ -113,7 +113,19 @@ def tasks(pack: Pack, pattern: str = "*") -> list[Task]:
         found += [
             Task(mistake.id, i) for i in range(len(mistake.forms())) if fnmatchcase(mistake.id, pattern)
         ]
-    return found + [Task(name) for name in BEHAVIOURS if fnmatchcase(name, pattern)]
+    asked = behaviours(pack)
+    return found + [Task(name) for name in BEHAVIOURS if name in asked and fnmatchcase(name, pattern)]
+
+
+def behaviours(pack: Pack) -> set[str]:
+    """The misbehaviours that some claim of a pack is about; nothing else could expose them."""
+    kinds = {"untouched": "modifies-inputs", "raises": "accepts-anything", "count": "miscounts"}
+    found = {kinds[claim.kind] for claim in pack.claims.values() if claim.kind in kinds}
+    for claim in pack.claims.values():
+        if claim.kind == "experiment":
+            found |= {"answers-differ"} if claim.body.twice else set()
+            found |= {"shares-caches"} if claim.body.interleave else set()
+    return found
 
 
 def selftest(

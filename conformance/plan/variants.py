@@ -14,8 +14,19 @@ UNDECLARED = "minimal"
 """Whose choices stand in where an operation has choices that its claims do not depend on."""
 
 
+ASKED = "--variant"
+
+
 class VariantError(ValueError):
-    """A variant that the pack does not know; the message says which it does, and where it came from."""
+    """A variant that the pack does not know; the message says which it does, and where it came from.
+
+    `asked` is whether the command line named it; otherwise the target's own file did.
+    """
+
+    def __init__(self, message: str) -> None:
+        """The message begins with where the variant came from."""
+        super().__init__(message)
+        self.asked = message.startswith(ASKED)
 
 
 @dataclass(frozen=True)
@@ -41,7 +52,7 @@ def resolve(pack: Pack, declared: Sequence[str | Mapping[str, Any]], asked: Sequ
     if not asked:
         return Graded(own or (pack.variants[UNDECLARED],), own)
     wanted = tuple(
-        next((v for v in own if v.name == name), None) or variant_of(pack, name, "--variant")
+        next((v for v in own if v.name == name), None) or variant_of(pack, name, ASKED)
         for name in asked
     )
     return Graded(wanted, own if all(w in own for w in wanted) and own else wanted)

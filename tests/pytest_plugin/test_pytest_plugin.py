@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-import xml.etree.ElementTree as ElementTree
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
@@ -56,7 +56,7 @@ def run(*args: str) -> "subprocess.CompletedProcess[str]":
 def outcomes(junit: str) -> dict[tuple[str, str], str]:
     """passed, failed or skipped by claim and case, from a JUnit file."""
     found = {}
-    for case in ElementTree.parse(junit).iter("testcase"):
+    for case in ET.parse(junit).iter("testcase"):
         claim, inner = re.fullmatch(r"(.*)\[(.*)\]", case.attrib["name"]).groups()
         kinds = {child.tag for child in case} & {"failure", "skipped", "error"}
         found[claim, inner] = {"failure": "failed", "skipped": "skipped"}.get(
@@ -126,7 +126,7 @@ def test_a_skip_says_what_is_missing():
 
 def test_junit_carries_claim_and_statements():
     run("pack", "--target", adapter(SOFTMAX), "-q", "-k", "q007.softmax-odds", "--junitxml", "junit.xml")
-    case = next(ElementTree.parse("junit.xml").iter("testcase"))
+    case = next(ET.parse("junit.xml").iter("testcase"))
     properties = {p.attrib["name"]: p.attrib["value"] for p in case.iter("property")}
     assert properties == {"claim": "q007.softmax-odds", "statements": "Q7.9 Q7.10"}
 

@@ -3,9 +3,13 @@
 from _huggingface import llama
 
 framework = "torch"
-dtype = ["float32", "bfloat16", "float16"]  # its norms and angles are float32 in every dtype, so float64 is not one
+dtype = [
+    "float32",
+    "bfloat16",
+    "float16",
+]  # its norms and angles are float32 in every dtype, so float64 is not one
 variant = "llama"
 
 
-def Model(config, params):  # noqa: N802: the contract's name
+def Model(config, params):  # noqa: N802 -- the contract's name
     return llama(config, params, "sdpa")

@@ -19,7 +19,12 @@ SEEDS = [0, secrets.randbelow(2**31)]
 SEEDS_AND_FILES = [
     # One process works out what a seed's cases make, and then grades all files. The fresh seed is in
     # the message of a failure and not in the name, which has to be the same in all processes.
-    pytest.param(i, path, id=f"{'zero' if i == 0 else 'fresh'}-{path.stem}", marks=pytest.mark.xdist_group(f"torch-{i}"))
+    pytest.param(
+        i,
+        path,
+        id=f"{'zero' if i == 0 else 'fresh'}-{path.stem}",
+        marks=pytest.mark.xdist_group(f"torch-{i}"),
+    )
     for i in range(len(SEEDS))
     for path in FILES
 ]
@@ -39,7 +44,15 @@ def libraries() -> None:
 
 def test_the_libraries_are_there() -> None:
     names = " ".join(path.stem for path in FILES)
-    for part in ("functional", "multi_head_attention", "encoder_layer", "transformer", "gpt2", "llama", "qwen2"):
+    for part in (
+        "functional",
+        "multi_head_attention",
+        "encoder_layer",
+        "transformer",
+        "gpt2",
+        "llama",
+        "qwen2",
+    ):
         assert part in names
 
 

@@ -4,7 +4,7 @@ import functools
 
 from _modules import default_dtype, later, put_layer
 from torch import nn
-from torch.nn import functional as F  # noqa: N812: so everybody calls it
+from torch.nn import functional
 
 framework = "torch"
 dtype = ["float32", "float64", "bfloat16", "float16"]
@@ -16,7 +16,11 @@ variant = [
     {"base": "minimal", "norm_bias": False},
     {"base": "vaswani", "position": "none"},
 ]
-ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_tanh": functools.partial(F.gelu, approximate="tanh")}
+ACTIVATIONS = {
+    "relu": "relu",
+    "gelu": "gelu",
+    "gelu_tanh": functools.partial(functional.gelu, approximate="tanh"),
+}
 
 
 def block(x, params, config, context=None, attention_mask=None):

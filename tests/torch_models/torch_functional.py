@@ -1,7 +1,7 @@
 """What torch.nn.functional has of the operations, as it is."""
 
 import torch
-from torch.nn import functional as F  # noqa: N812: so everybody calls it
+from torch.nn import functional
 
 framework = "torch"
 dtype = ["float32", "float64", "bfloat16", "float16"]
@@ -9,15 +9,15 @@ fully_masked = "zero"
 
 
 def softmax(x, axis):
-    return F.softmax(x, dim=axis)
+    return functional.softmax(x, dim=axis)
 
 
 def layer_norm(x, weight, bias, eps):
-    return F.layer_norm(x, weight.shape, weight, bias, eps)
+    return functional.layer_norm(x, weight.shape, weight, bias, eps)
 
 
 def rms_norm(x, weight, eps):
-    return F.rms_norm(x, weight.shape, weight, eps)
+    return functional.rms_norm(x, weight.shape, weight, eps)
 
 
 def attention(q, k, v, mask=None, is_causal=False):
@@ -27,12 +27,14 @@ def attention(q, k, v, mask=None, is_causal=False):
         # The library counts from the first key, and takes a mask or is_causal, not both.
         lower = torch.ones(queries, keys, dtype=torch.bool).tril(keys - queries)
         mask, is_causal = lower if mask is None else mask & lower, False
-    return F.scaled_dot_product_attention(q, k, v, mask, is_causal=is_causal, enable_gqa=grouped)
+    return functional.scaled_dot_product_attention(q, k, v, mask, is_causal=is_causal, enable_gqa=grouped)
 
 
 def ffn(x, w_1, b_1, w_2, b_2):
-    return F.linear(F.relu(F.linear(x, w_1.T, b_1)), w_2.T, b_2)
+    return functional.linear(functional.relu(functional.linear(x, w_1.T, b_1)), w_2.T, b_2)
 
 
 def swiglu(x, w_gate, w_up, w_down):
-    return F.linear(F.silu(F.linear(x, w_gate.T)) * F.linear(x, w_up.T), w_down.T)
+    return functional.linear(
+        functional.silu(functional.linear(x, w_gate.T)) * functional.linear(x, w_up.T), w_down.T
+    )

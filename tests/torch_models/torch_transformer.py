@@ -6,7 +6,7 @@ It takes no mask of padding: see `_torch_transformer_padded`.
 import torch
 from _modules import beneath, default_dtype, later, put_layer
 from torch import nn
-from torch.nn import functional as F  # noqa: N812: so everybody calls it
+from torch.nn import functional
 
 framework = "torch"
 dtype = ["float32", "float64", "bfloat16", "float16"]
@@ -36,7 +36,7 @@ class Model:
         frequency = 10000.0 ** (-(feature - feature % 2).double() / width)
         angle = positions[..., None] * frequency
         waves = torch.where(feature % 2 == 0, angle.sin(), angle.cos())
-        return F.embedding(tokens, self.embed) * width**0.5 + waves.to(self.embed.dtype)
+        return functional.embedding(tokens, self.embed) * width**0.5 + waves.to(self.embed.dtype)
 
     def forward(self, tokens, positions=None, source=None):
         return self.logits(tokens, source, positions=positions)
@@ -51,4 +51,4 @@ class Model:
             tgt_mask=later(tokens.shape[1]),
             tgt_key_padding_mask=None if attention_mask is None else ~attention_mask,
         )
-        return F.linear(out, self.embed)
+        return functional.linear(out, self.embed)
