@@ -49,13 +49,13 @@ class Tally:
     def add(self, other: Tally) -> None:
         """Take in what another process found."""
         self.adapters += other.adapters
-        self.verdicts = Counter(self.verdicts) + Counter(other.verdicts)
+        self.verdicts = dict(Counter(self.verdicts) + Counter(other.verdicts))
         for key, values in other.margins.items():
             self.margins.setdefault(key, []).extend(values)
         self.statistics += other.statistics
         for what, where in other.alarms.items():
             self.alarms.setdefault(what, []).extend(where)
-        self.seeds = Counter(self.seeds) + Counter(other.seeds)
+        self.seeds = dict(Counter(self.seeds) + Counter(other.seeds))
         for found in other.worst.values():
             self._worst(found)
 

@@ -16,7 +16,7 @@ import os
 import re
 import time
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -80,7 +80,7 @@ def measure(given: argparse.Namespace) -> Measured:
         found.pack = [Exposed(t.name, t.form, t.margin, bool(t.catches)) for t in report.trials]
         found.seconds["mistakes of the pack"] = time.monotonic() - begun
     if kept:
-        kept.write_bytes(msgspec.msgpack.encode(asdict(found)))
+        kept.write_bytes(msgspec.msgpack.encode(found))
     return found
 
 
@@ -93,7 +93,8 @@ def caught_lines(found: Measured) -> list[str]:
         lines.append(
             f"Wrong adapters of the zoo: {len(red)} of {n} caught, {aimed} by a claim that is about the fault."
         )
-        lines += [f"- not caught: {c.name}" for c in found.caught if c not in red]
+        lines += ["", *(f"- not caught: {c.name}" for c in found.caught if c not in red)]
+        lines += [f"- by other claims only: {c.name}, {c.claim}" for c in red if not c.aimed]
     if found.pack:
         trials, hidden = found.pack, [t for t in found.pack if t.margin < EXPOSED]
         red_trials = sum(t.red for t in trials)
@@ -189,6 +190,14 @@ def worst_lines(found: Measured, count: int = 20) -> list[str]:
     return lines
 
 
+def told(found: Measured) -> str:
+    """All of it."""
+    seconds = ", ".join(f"{name} {value:,.0f}" for name, value in found.seconds.items())
+    sections = [caught_lines(found), alarm_lines(found), margin_lines(found), worst_lines(found)]
+    sections.append([f"Seconds: {seconds}."])
+    return "\n\n".join("\n".join(s).strip() for s in sections if s)
+
+
 def written(text: str, found: Measured) -> None:
     """Put the tables between the marks in docs/verdicts.md, and the picture beside it."""
     page = ROOT / "docs" / "verdicts.md"
@@ -216,11 +225,7 @@ def main() -> None:
     given = parser.parse_args()
     given.parts, given.adapters = given.parts or PARTS, given.adapters or ("zoo",)
     found = measure(given)
-    seconds = ", ".join(f"{name} {value:.0f}" for name, value in found.seconds.items())
-    sections = [caught_lines(found), alarm_lines(found), margin_lines(found), worst_lines(found)]
-    text = "\n\n".join(
-        "\n".join(s) for s in [*sections, [f"Seconds with {given.jobs} processes: {seconds}."]] if s
-    )
+    text = told(found)
     print(text)
     if given.write:
         written(text, found)

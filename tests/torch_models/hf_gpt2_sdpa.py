@@ -7,5 +7,5 @@ dtype = ["float32", "float64", "bfloat16", "float16"]
 variant = "gpt2"
 
 
-def Model(config, params):  # noqa: N802 -- the contract's name
+def Model(config, params):
     return gpt2(config, params, "sdpa")

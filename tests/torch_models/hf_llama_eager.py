@@ -11,5 +11,5 @@ dtype = [
 variant = "llama"
 
 
-def Model(config, params):  # noqa: N802 -- the contract's name
+def Model(config, params):
     return llama(config, params, "eager")

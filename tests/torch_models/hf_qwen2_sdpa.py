@@ -11,5 +11,5 @@ dtype = [
 variant = {"base": "llama", "bias": "qkv", "norm_eps": 1e-6, "rope_theta": 1e6}
 
 
-def Model(config, params):  # noqa: N802 -- the contract's name
+def Model(config, params):
     return qwen2(config, params, "sdpa")
