@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from conformance.diagnosis.naming import Namer
@@ -124,6 +124,8 @@ class Grader:
     scenarios: Scenarios
     settled: dict[tuple[str, str, str], Mapping[str, Any]]
     namer: Namer | None = None
+    faults: list[str] = field(default_factory=list)
+    """Of explanations: our own, and no reason to lose a verdict."""
 
     @staticmethod
     def of(pack: Pack, bench: Bench, graded: Graded, seed: int) -> Grader:
@@ -177,8 +179,14 @@ class Grader:
         """The judgement with the mistakes that explain it, where something failed."""
         if self.namer is None:
             return judgement
-        self.namer.witness(question)
-        return self.namer.explain(question, judgement) if judgement.verdict == "fail" else judgement
+        try:
+            self.namer.witness(question)
+            return self.namer.explain(question, judgement) if judgement.verdict == "fail" else judgement
+        except Exception as error:  # a verdict stands without its explanation
+            self.faults.append(
+                f"explaining {question.claim.id} on {question.scenario.case.id} failed: {error!r}"
+            )
+            return judgement
 
     def refused(self, question: Question) -> Judgement | None:
         """`unsupported` where the target declares that it never meets what the case holds."""

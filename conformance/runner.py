@@ -140,7 +140,7 @@ def run(
         end = end_line(summary, time.perf_counter() - begun)
         end |= {"cause": jsonable(sentence(found, verdicts)), "causes": cause_lines(found)}
         end |= {"waivers": output.waiver_notes(), "seconds_inside": round(session.seconds_inside, 3)}
-        output.write({**end, "printed": session.printed})
+        output.write({**end, "printed": session.printed, "faults": grader.faults})
     return summary
 
 

@@ -246,7 +246,7 @@ def nearer(array: Array, wrong: Known, right: Known | None) -> bool:
     """Whether an array is the wrong tensor: it is no right one, or a mild mistake's is far nearer."""
     if right is None:
         return True
-    if array.dtype.kind != "f":
+    if array.dtype.kind != "f" or array.size != right.values.size:  # it is a mask that is added
         return False
     return wrong.distance(array) < NEARER * right.distance(array)
 

@@ -118,7 +118,19 @@ class _Place:
         truth = scenario.evaluate(self.expression, {**self.others(), **self.own})
         counts = self.question.counted(self.step, truth, claim.where)
         shape = truth.array.shape
-        return compare(str(claim.body), truth, np.ones(shape), np.zeros(shape), counts)
+        allowed = np.zeros(shape)
+        if not truth.array.all():
+            allowed[~self.demanded(truth.axes)] = np.inf
+        return compare(str(claim.body), truth, np.ones(shape), allowed, counts)
+
+    def demanded(self, axes: Sequence[str]) -> Array:
+        """Where the program's own tensors make the expression true in every sample of the dtype.
+
+        Elsewhere (a tensor that is finite exactly, and passes through something that the dtype cannot
+        hold) nobody's would, and nothing is asked.
+        """
+        _, noisy = self.readings(str(self.question.claim.body))
+        return np.asarray(in_order(noisy, axes).all(axis=0))
 
     def sides(self, left: str, right: str, op: type[ast.cmpop]) -> Comparison:
         scenario = self.question.scenario
@@ -160,6 +172,12 @@ class _Place:
         return tolerance(bench.store[key], question.dtype)
 
     def spread(self, difference: str, axes: Sequence[str]) -> Array:
+        exact, noisy = self.readings(difference)
+        centre = Operations(Float64()).ordered(exact, axes)
+        return spread(in_order(noisy, axes), centre.array)
+
+    def readings(self, expression: str) -> tuple[Named[Array], Named[Array]]:
+        """An expression over the program's own tensors: exactly, and in every sample of its noise."""
         question, bench = self.question, self.question.bench
         scenario = question.scenario
         noise = Noise(question.dtype, default_generator(scenario.key))
@@ -171,11 +189,10 @@ class _Place:
             return step.taps[tap] if tap in step.taps and name not in step.outputs else step.outputs[name]
 
         exact = scenario.evaluate(
-            difference, {**self.others(), **{n: named(exact_step, n) for n in self.own}}
+            expression, {**self.others(), **{n: named(exact_step, n) for n in self.own}}
         )
         lifted = {n: Named(t.axes, noise.lift(t.array)) for n, t in self.others().items()}
         noisy = scenario.evaluate(
-            difference, {**lifted, **{n: named(noisy_step, n) for n in self.own}}, noise
+            expression, {**lifted, **{n: named(noisy_step, n) for n in self.own}}, noise
         )
-        centre = Operations(Float64()).ordered(exact, axes)
-        return spread(in_order(noisy, axes), centre.array)
+        return exact, noisy

@@ -52,8 +52,7 @@ def resolve(pack: Pack, declared: Sequence[str | Mapping[str, Any]], asked: Sequ
     if not asked:
         return Graded(own or (pack.variants[UNDECLARED],), own)
     wanted = tuple(
-        next((v for v in own if v.name == name), None) or variant_of(pack, name, ASKED)
-        for name in asked
+        next((v for v in own if v.name == name), None) or variant_of(pack, name, ASKED) for name in asked
     )
     return Graded(wanted, own if all(w in own for w in wanted) and own else wanted)
 

@@ -131,7 +131,9 @@ def parse_results(lines: Iterable[str], name: str) -> Results:
         kind = line.get("kind") if isinstance(line, dict) else None
         if run is None:
             if kind != "run":
-                raise StoreError(f"{name} line {number} is no run line: this is no results file of conformance")
+                raise StoreError(
+                    f"{name} line {number} is no run line: this is no results file of conformance"
+                )
             run = line
             schema = line.get("schema")
             if schema != SCHEMA:
@@ -144,7 +146,9 @@ def parse_results(lines: Iterable[str], name: str) -> Results:
         elif kind == "end":
             end = line
         else:
-            notes.append(f"line {number} is of an unknown kind {str(kind)[:40]!r}, or incomplete; it is left out")
+            notes.append(
+                f"line {number} is of an unknown kind {str(kind)[:40]!r}, or incomplete; it is left out"
+            )
     if run is None:
         raise StoreError(f"{name} is empty: this is no results file of conformance")
     return Results(run, claims, tuple(verdicts), end, tuple(notes))

@@ -82,7 +82,9 @@ class Zoo:
             items = plan(self.pack, offer, graded, dtypes or offer.dtypes, selection).items
             grader = self._grader(session, offer, graded, seed)
             grader.namer = Namer(self.pack, grader.bench) if diagnosed else None
-            return list(grader.verdicts(items))
+            verdicts = list(grader.verdicts(items))
+            assert not grader.faults, grader.faults[0]
+            return verdicts
 
     def _grader(self, session: Session, offer: Offer, graded: Graded, seed: int) -> Grader:
         if seed != self.seed:
