@@ -7,7 +7,7 @@ target turns red proves nothing; and the true program must be green in every dty
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -16,9 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
+from conformance.golden.tolerances import known_tolerances
 from conformance.grading import Grader, Item, entry_point, plan
 from conformance.judging.program_bench import BEHAVIOURS, NoSession, ProgramBench, offer_of
 from conformance.language.arithmetic import Array, Float64
+from conformance.language.check import explored
 from conformance.language.errors import PackError
 from conformance.language.program import Program
 from conformance.pack.load import load_pack
@@ -166,12 +168,13 @@ class Laboratory:
     """Makes trials of one pack; what the true program makes of each case is kept."""
 
     pack: Pack
-    store: dict[str, Array] = field(default_factory=dict)
+    store: MutableMapping[str, Array] = field(default_factory=dict)
     scenarios: Scenarios = field(init=False)
     true: ProgramBench = field(init=False)
 
     def __post_init__(self) -> None:
         """All trials share the cases, and the bench that knows the true program."""
+        self.store = known_tolerances(self.pack)
         self.scenarios = Scenarios(self.pack, 0)
         self.true = self.bench(self.pack.program, "")
 
@@ -190,26 +193,41 @@ class Laboratory:
         if task.name == TRUE or task.name in BEHAVIOURS:
             behaviour = "" if task.name == TRUE else task.name
             bench = self.bench(self.pack.program, behaviour)
-            return Trial(task.name, "", task.dtype, tuple(self.graded(bench, task.dtype, None)))
+            named = [*self.pack.variants.values()]
+            return Trial(task.name, "", task.dtype, tuple(self.graded(bench, task.dtype, None, named)))
         mistake = self.pack.program.mistakes[task.name]
         form = mistake.forms()[task.form]
         bench = self.bench(self.pack.program.mistaken(mistake, form), "")
         bench.patched_functions = frozenset(function for function, _ in mistake.replace)
-        touched = {}
-        seen = set()
-        for scenario in self.all_scenarios():
+        text = ", ".join(f"{name}={value}" for name, value in form.items())
+        for variants in ([*self.pack.variants.values()], *([variant] for variant in self.further())):
+            touched, seen = self.touched(bench, variants)
+            if any(touched.values()):
+                catches = tuple(self.graded(bench, task.dtype, touched, variants))
+                return Trial(task.name, text, task.dtype, catches, frozenset(seen))
+        return Trial(task.name, text, task.dtype, ())
+
+    def further(self) -> Iterator[Variant]:
+        """The named variants with one choice changed, for mistakes that are about none of them."""
+        named = [variant.choices for variant in self.pack.variants.values()]
+        values = {name: field.values for name, field in self.pack.choices.items()}
+        for i, choices in enumerate(explored(named, values)[len(named) :]):
+            yield Variant(f"further {i + 1}", choices)
+
+    def touched(self, bench: ProgramBench, variants: Sequence[Variant]) -> tuple[dict[str, bool], set[str]]:
+        """On which cases a patched program differs, and the narrow dtypes in which an output shows it."""
+        touched: dict[str, bool] = {}
+        seen: set[str] = set()
+        for scenario in self.all_scenarios(variants):
             differs, visible = self.compared(scenario, bench)
             touched[scenario.key] = differs
             seen |= visible
-        text = ", ".join(f"{name}={value}" for name, value in form.items())
-        return Trial(
-            task.name, text, task.dtype, tuple(self.graded(bench, task.dtype, touched)), frozenset(seen)
-        )
+        return touched, seen
 
-    def all_scenarios(self) -> Iterator[Scenario]:
+    def all_scenarios(self, variants: Sequence[Variant]) -> Iterator[Scenario]:
         """Every case in every variant; an operation that is the same in several counts once."""
         keys = set()
-        for variant in self.pack.variants.values():
+        for variant in variants:
             grader = Grader(self.pack, self.true, Graded((variant,), (variant,)), self.scenarios, {})
             for case in self.pack.cases.values():
                 scenario = self.scenario(grader, case, variant)
@@ -247,10 +265,16 @@ class Laboratory:
                             visible.add(dtype)
         return differs, visible
 
-    def graded(self, bench: ProgramBench, dtype: str, touched: Mapping[str, bool] | None) -> Iterator[Catch]:
+    def graded(
+        self,
+        bench: ProgramBench,
+        dtype: str,
+        touched: Mapping[str, bool] | None,
+        variants: Sequence[Variant],
+    ) -> Iterator[Catch]:
         """The claims that a program turns red; of a mistake only cases on which it differs count."""
         done: set[tuple[str, str]] = set()
-        for variant in self.pack.variants.values():
+        for variant in variants:
             graded = Graded((variant,), (variant,))
             grader = Grader(self.pack, bench, graded, self.scenarios, {})
             items: list[Item] = []
