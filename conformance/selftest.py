@@ -19,7 +19,7 @@ import numpy as np
 from conformance.golden.tolerances import known_tolerances
 from conformance.grading import Grader, Item, entry_point, plan
 from conformance.judging.program_bench import BEHAVIOURS, NoSession, ProgramBench, offer_of
-from conformance.language.arithmetic import Array, Float64
+from conformance.language.arithmetic import Array, Float64, Native
 from conformance.language.check import explored
 from conformance.language.errors import PackError
 from conformance.language.program import Program
@@ -200,8 +200,14 @@ class Laboratory:
         bench = self.bench(self.pack.program.mistaken(mistake, form), "")
         bench.patched_functions = frozenset(function for function, _ in mistake.replace)
         text = ", ".join(f"{name}={value}" for name, value in form.items())
-        for variants in ([*self.pack.variants.values()], *([variant] for variant in self.further())):
+        checked_exactly = False
+        named = [*self.pack.variants.values()]
+        for variants in (named, *([variant] for variant in self.further()), named):
             touched, seen = self.touched(bench, variants)
+            if variants is named and checked_exactly:
+                # It may be the same formula but for its range: then only a native reading shows it.
+                touched = {s.key: self.overflows(s, bench) for s in self.all_scenarios(named)}
+            checked_exactly = True
             if any(touched.values()):
                 catches = tuple(self.graded(bench, task.dtype, touched, variants))
                 return Trial(task.name, text, task.dtype, catches, frozenset(seen))
@@ -234,6 +240,18 @@ class Laboratory:
                 if scenario is not None and scenario.key not in keys:
                     keys.add(scenario.key)
                     yield scenario
+
+    @staticmethod
+    def overflows(scenario: Scenario, bench: ProgramBench) -> bool:
+        """Whether a patched program, read in float32, is not finite where the true one is."""
+        if not bench.patched_functions & scenario.entered:
+            return False
+        ours, true = (scenario.read(Native("float32"), p) for p in (bench.program, None))
+        return any(
+            bool((np.isfinite(t.array) & ~np.isfinite(o.outputs[name].array)).any())
+            for o, e in zip(ours, true, strict=True)
+            for name, t in e.outputs.items()
+        )
 
     def scenario(self, grader: Grader, case: Case, variant: Variant) -> Scenario | None:
         """A case in a variant, with the choices that its operation leaves open made."""

@@ -42,7 +42,19 @@ def forms(mistake: Mistake) -> list[Form]:
     return [Form(mistake, form, pack().program.mistaken(mistake, form)) for form in mistake.forms()]
 
 
-@pytest.mark.parametrize("name", pack().program.mistakes)
+OF_RANGE = ("silu-overflows",)
+"""The same formula but for its range: float64 does not show it, the self-test's float32 does."""
+
+
+def test_a_mistake_of_range_is_the_same_formula_in_float64() -> None:
+    for name in OF_RANGE:
+        for form in forms(pack().program.mistakes[name]):
+            for scenario in scenarios():
+                if touched(scenario, form.functions):
+                    assert apart(patched(scenario, form.program), true(scenario)) <= FAR
+
+
+@pytest.mark.parametrize("name", [name for name in pack().program.mistakes if name not in OF_RANGE])
 def test_every_form_changes_what_comes_out(name: str) -> None:
     mistake = pack().program.mistakes[name]
     for form in forms(mistake):
@@ -54,7 +66,8 @@ def test_every_form_changes_what_comes_out(name: str) -> None:
 
 
 def test_no_two_mistakes_are_one() -> None:
-    everything = [form for mistake in pack().program.mistakes.values() for form in forms(mistake)]
+    mistakes = [m for name, m in pack().program.mistakes.items() if name not in OF_RANGE]
+    everything = [form for mistake in mistakes for form in forms(mistake)]
     groups = [everything]
     for scenario in scenarios():
         groups = [
