@@ -56,7 +56,7 @@ def test_the_libraries_are_there() -> None:
 def test_a_library_passes_all_that_it_offers(number: int, path: Path, zoo: Zoo) -> None:
     seed = SEEDS[number]
     verdicts = zoo.verdicts(path, seed=seed)
-    red = broken(verdicts)
+    red = list(broken(verdicts))
     assert not red, f"seed {seed}\n{told(red)}"
     for dtype in {v.dtype for v in verdicts}:
         assert any(
