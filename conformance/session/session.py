@@ -63,7 +63,8 @@ class Session:
         self.starts = 0
         self._target = Path(target)
         self._names = tuple(names)
-        self._python = python or sys.executable
+        # A path is as seen from here; the worker starts in a folder of its own.
+        self._python = str(Path(python).absolute()) if python and "/" in python else python or sys.executable
         self._limits = limits or Limits()
         self._arguments = tuple(arguments)
         self._memory = ""

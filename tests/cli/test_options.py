@@ -1,6 +1,7 @@
 """Options of `run`: what is selected, required, waived, and what an expression that names nothing costs."""
 
 import datetime as dt
+import sys
 from pathlib import Path
 
 import pytest
@@ -185,15 +186,24 @@ def test_values_that_are_none(args, message):
 @pytest.mark.parametrize(
     ("python", "message"),
     [
-        ("nowhere/python", "the interpreter nowhere/python cannot be started: No such file or directory"),
-        ("/bin/true", "the interpreter /bin/true cannot run a submission: exited with status 0"),
+        ("nowhere/python", "cannot be started: No such file or directory"),
+        ("./nothing", "cannot run a submission: exited with status 0"),
     ],
 )
 def test_an_interpreter_that_is_none_is_not_the_target_s_fault(python, message):
+    Path("nothing").write_text("#!/bin/sh\nexit 0\n")
+    Path("nothing").chmod(0o755)
     result = conformance("run", "mine.py", "--python", python)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"engine: {message}\n  ")
+    assert result.stderr.startswith(f"engine: the interpreter {Path(python).absolute()} {message}\n  ")
     assert "check --python" in result.stderr
+
+
+def test_an_interpreter_is_found_from_where_the_user_stands():
+    Path("env").mkdir()
+    Path("env/python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    Path("env/python").chmod(0o755)
+    assert conformance("run", "mine.py", "--select", FEW, "--python", "env/python").exit_code == 0
 
 
 def test_timeout_is_of_one_call(tmp_path):
