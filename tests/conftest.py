@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 from collections.abc import Generator
 from typing import Any
 
@@ -18,6 +19,11 @@ for _name, _value in {
     "TOKENIZERS_PARALLELISM": "false",
 }.items():
     os.environ.setdefault(_name, _value)
+
+# A shell starts what runs in the background with Ctrl-C ignored, and every process below inherits that: tests of
+# Ctrl-C would then test nothing, wherever CI happens to be started from.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How people word it, and `pytest.importorskip`.
 _LIBRARY_MISSING = re.compile(
