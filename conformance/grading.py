@@ -95,6 +95,11 @@ def entry_point(operation: Operation) -> str:
     return "Model" if operation.model else operation.name
 
 
+def entry_points(pack: Pack) -> list[str]:
+    """The names that a target's file may define for the pack."""
+    return [entry_point(operation) for operation in pack.operations.values()]
+
+
 def _refusal(operation: Operation, offer: Offer, graded: Graded) -> Text | None:
     name = entry_point(operation)
     if name in offer.not_callable:
@@ -136,6 +141,12 @@ class Grader:
         self, items: Sequence[Item], started: Callable[[Item], None] = lambda _: None
     ) -> Iterator[Verdict]:
         """One verdict for each item, as it is reached. Raises `EngineFault` for a fault of ours."""
+        return (verdict for _, verdict in self.graded_items(items, started))
+
+    def graded_items(
+        self, items: Sequence[Item], started: Callable[[Item], None] = lambda _: None
+    ) -> Iterator[tuple[Item, Verdict]]:
+        """As `verdicts`, each with what it is the verdict of."""
         for item in items:
             started(item)
             begun = time.perf_counter()
@@ -145,25 +156,31 @@ class Grader:
             judgement = replace(judgement, seconds=time.perf_counter() - begun)
             claim = item.claim
             variant = None if self.graded.undeclared else item.variant.name
-            yield Verdict(
-                claim.id,
-                claim.rung,
-                claim.level,
-                claim.statements,
-                item.case.id,
-                variant,
-                item.dtype,
-                judgement,
+            yield (
+                item,
+                Verdict(
+                    claim.id,
+                    claim.rung,
+                    claim.level,
+                    claim.statements,
+                    item.case.id,
+                    variant,
+                    item.dtype,
+                    judgement,
+                ),
             )
+
+    def scenario(self, case: Case, variant: Variant, dtype: str) -> Scenario | None:
+        """A case in a variant, with the choices that its operation leaves open as the target follows them."""
+        operation = self.pack.operations[case.operation]
+        return self.scenarios.of(case, variant, self.either(operation, variant, dtype))
 
     def judge(self, item: Item) -> Judgement | None:
         """The judgement of one item; None where the claim is about another form of the operation."""
         if item.refusal is not None:
             return Judgement("unsupported", item.refusal)
         try:
-            operation = self.pack.operations[item.claim.operation]
-            either = self.either(operation, item.variant, item.dtype)
-            scenario = self.scenarios.of(item.case, item.variant, either)
+            scenario = self.scenario(item.case, item.variant, item.dtype)
             if scenario is None or not holds(item.claim.when, scenario.choices):
                 return None
             question = Question(item.claim, scenario, item.dtype, self.bench)

@@ -17,7 +17,7 @@ import pytest
 if TYPE_CHECKING:
     from conformance.grading import Grader, Item
     from conformance.results.records import Judgement
-    from conformance.runner import Listening
+    from conformance.session.listening import Listening
 
 _KEY = pytest.StashKey[dict[Path, "Opened"]]()
 _REFUSED = pytest.StashKey[str]()
@@ -110,14 +110,14 @@ class Opened:
         """Raises `Refused`."""
         from conformance.checked_pack import open_checked
         from conformance.golden.tolerances import known_tolerances
-        from conformance.grading import Grader, entry_point, plan
+        from conformance.grading import Grader, entry_points, plan
         from conformance.judging.bench import Bench
         from conformance.judging.count import PARAMETER_SHAPES
         from conformance.language.errors import PackError
         from conformance.plan.selection import Selection
         from conformance.plan.variants import VariantError, resolve
-        from conformance.runner import Listening
         from conformance.session import EngineError, TargetError
+        from conformance.session.listening import Listening
         from conformance.targets import resolve_target
 
         self.target = str(config.getoption("--target"))
@@ -125,7 +125,7 @@ class Opened:
         try:
             pack = open_checked(folder)
             target = resolve_target(self.target.split())
-            names = [*(entry_point(operation) for operation in pack.operations.values()), PARAMETER_SHAPES]
+            names = [*entry_points(pack), PARAMETER_SHAPES]
             self.session = Listening(
                 target.path,
                 names=names,

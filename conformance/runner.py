@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 
 from conformance import __version__
+from conformance.claim_lines import claim_line
 from conformance.diagnosis.causes import cause_lines, causes, sentence
 from conformance.golden.tolerances import known_tolerances
-from conformance.grading import Grader, Item, entry_point, plan
+from conformance.grading import Grader, Item, entry_points, plan
 from conformance.judging.bench import Bench
 from conformance.judging.count import PARAMETER_SHAPES
-from conformance.judging.kinds import KINDS
 from conformance.judging.observe import call_of
-from conformance.pack.model import Claim, Pack
+from conformance.pack.model import Pack
 from conformance.plan.selection import Selection, SelectionError, unknown_variant
 from conformance.plan.variants import Graded, VariantError, resolve
 from conformance.plan.waivers import Waiver, waiver_of
@@ -34,42 +34,12 @@ from conformance.results.records import BROKEN, SCHEMA, Verdict, jsonable, verdi
 from conformance.results.reproduce import reproduction
 from conformance.results.store import Writer
 from conformance.results.summary import Summary, end_line, summarise
-from conformance.session import Call, Limits, Offer, Outcome, Session, TargetError
+from conformance.session import Limits, Offer, Session, TargetError
+from conformance.session.listening import Listening
 from conformance.targets import Target
 
 REPRODUCTIONS = 40
 """Array files written for failures of one run; a file of a hundred red claims needs no more."""
-
-
-PRINTED = 16_000
-"""Characters kept of what a target prints while it is called."""
-
-
-class Listening(Session):
-    """A session that keeps what the target prints while it is called: each text once, within bounds."""
-
-    def __init__(self, *given: Any, **named: Any) -> None:
-        """As `Session`."""
-        super().__init__(*given, **named)
-        self.heard: dict[str, None] = {}
-        self.left_out = 0
-
-    def call(self, call: Call, dtype: str) -> Outcome:
-        """As `Session`; an outcome that is remembered was heard already."""
-        outcome = super().call(call, dtype)
-        text = outcome.printed.strip("\n")
-        if text and text not in self.heard:
-            room = PRINTED - sum(map(len, self.heard))
-            if room > 0:
-                self.heard[text if len(text) <= room else text[:room] + "…"] = None
-            self.left_out += max(len(text) - room, 0) if room > 0 else len(text)
-        return outcome
-
-    @property
-    def printed(self) -> str:
-        """All of it, and how much was left out."""
-        more = [f"… {self.left_out} characters left out …"] if self.left_out else []
-        return "\n".join([*self.heard, *more])
 
 
 @dataclass(frozen=True)
@@ -106,7 +76,7 @@ def run(
     begun = time.perf_counter()
     events = events or Events()
     seed = secrets.randbelow(2**31) if options.seed is None else options.seed
-    names = [*(entry_point(operation) for operation in pack.operations.values()), PARAMETER_SHAPES]
+    names = [*entry_points(pack), PARAMETER_SHAPES]
     with ExitStack() as stack:
         session = stack.enter_context(
             Listening(
@@ -223,17 +193,10 @@ class _Output:
 
     def grade(self, items: Sequence[Item]) -> list[Verdict]:
         verdicts = []
-        by_key = {(i.claim.id, i.case.id, i.variant.name, i.dtype): i for i in items}
-        for verdict in self.grader.verdicts(items):
-            claim = self.pack.claims[verdict.claim]
-            if claim.id not in self.announced:
-                self.announced.add(claim.id)
-                self.write(claim_line(self.pack, claim))
-            item = by_key.get((verdict.claim, verdict.case, verdict.variant or "", verdict.dtype)) or next(
-                i
-                for i in items
-                if i.claim.id == verdict.claim and i.case.id == verdict.case and i.dtype == verdict.dtype
-            )
+        for item, verdict in self.grader.graded_items(items):
+            if item.claim.id not in self.announced:
+                self.announced.add(item.claim.id)
+                self.write(claim_line(self.pack, item.claim))
             finished = self.finished(verdict, item)
             verdicts.append(finished)
             self.write(verdict_line(finished))
@@ -255,14 +218,10 @@ class _Output:
     def reproduce(self, item: Item, verdict: Verdict) -> str:
         if self.reproductions >= REPRODUCTIONS:
             return ""
-        operation = self.pack.operations[item.claim.operation]
-        either = self.grader.either(operation, item.variant, item.dtype)
-        scenario = self.grader.scenarios.of(item.case, item.variant, either)
+        scenario = self.grader.scenario(item.case, item.variant, item.dtype)
         if scenario is None:
             return ""
-        shapes = [
-            {n: t.array.shape for n, t in s.outputs.items()} for s in self.grader.bench.expected(scenario)
-        ]
+        shapes = [step.shapes for step in self.grader.bench.expected(scenario)]
         call = call_of(scenario, tap=False, expect=shapes)
         file = f"{item.case.id}-{item.variant.name}-{item.dtype}.npz".replace("/", "_")
         made = reproduction(
@@ -301,50 +260,6 @@ class _Output:
                 }
             )
         return notes
-
-
-def claim_line(pack: Pack, claim: Claim) -> dict[str, Any]:
-    """What a report needs to know of a claim."""
-    operation = pack.operations[claim.operation]
-    tensors = {}
-    for name in sorted(KINDS[claim.kind].reads(claim)):
-        if name in operation.outputs:
-            tensors[name] = list(operation.outputs[name])
-        elif name in pack.program.tensors:
-            tensors[name] = list(pack.program.tensors[name].axes)
-    return {
-        "kind": "claim",
-        "id": claim.id,
-        "rung": claim.rung,
-        "level": claim.level,
-        "statements": list(claim.statements),
-        "question": claim.question,
-        "title": jsonable(claim.title),
-        "says": jsonable(claim.says),
-        "equation": equation_of(pack, claim),
-        "tensors": tensors,
-        "source": claim.source,
-        "operation": claim.operation,
-        "check": claim.kind,
-    }
-
-
-def equation_of(pack: Pack, claim: Claim) -> str | None:
-    """The formula that a claim is about, as the pack writes it."""
-    if claim.kind == "holds":
-        return str(claim.body)
-    if claim.kind == "equation":
-        tensor = pack.program.tensors[str(claim.body)]
-        equation = pack.program.functions[tensor.functions[0]].equation(tensor.name)
-        if equation is not None:
-            return "; ".join(
-                f"{tensor.name} = {e}" + (f" ({key})" if key else "")
-                for key, e in equation.alternatives.items()
-            )
-    if claim.kind == "golden":
-        operation = pack.operations[claim.operation]
-        return f"{claim.body} = {operation.signature}"
-    return None
 
 
 def _missing(

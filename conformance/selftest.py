@@ -7,7 +7,7 @@ target turns red proves nothing; and the true program must be green in every dty
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -17,19 +17,22 @@ from pathlib import Path
 import numpy as np
 
 from conformance.golden.tolerances import known_tolerances
-from conformance.grading import Grader, Item, entry_point, plan
+from conformance.grading import Grader, Item, entry_points, plan
 from conformance.judging.program_bench import BEHAVIOURS, NoSession, ProgramBench, offer_of
 from conformance.language.arithmetic import Array, Float64, Native
 from conformance.language.check import explored
 from conformance.language.errors import PackError
 from conformance.language.program import Program
 from conformance.pack.load import load_pack
-from conformance.pack.model import DTYPES, Case, Pack, Variant
-from conformance.plan.scenario import Scenario, Scenarios
+from conformance.pack.model import DTYPES, Pack, Variant
+from conformance.plan.scenario import Scenario, Scenarios, Tensors
 from conformance.plan.selection import Selection
 from conformance.plan.variants import Graded
 from conformance.results.records import BROKEN
 from conformance.tolerance import tolerance
+
+Compare = Callable[[Scenario, ProgramBench], tuple[bool, set[str]]]
+"""Whether a patched program differs on a case, and the sixteen-bit dtypes in which an output shows it."""
 
 EXPOSED = 10.0
 """A mistake counts as exposed where some claim sees it by this many tolerances."""
@@ -168,7 +171,8 @@ class Laboratory:
     """Makes trials of one pack; what the true program makes of each case is kept."""
 
     pack: Pack
-    store: MutableMapping[str, Array] = field(default_factory=dict)
+    store: MutableMapping[str, Array] = field(init=False)
+    exact: dict[str, list[Tensors]] = field(default_factory=dict)
     scenarios: Scenarios = field(init=False)
     true: ProgramBench = field(init=False)
 
@@ -180,13 +184,14 @@ class Laboratory:
 
     def bench(self, program: Program, behaviour: str) -> ProgramBench:
         """A bench whose target is a program."""
-        names = [entry_point(operation) for operation in self.pack.operations.values()]
-        bench = ProgramBench(
-            NoSession(), offer_of(names), store=self.store, program=program, behaviour=behaviour
+        return ProgramBench(
+            NoSession(),
+            offer_of(entry_points(self.pack)),
+            exact=self.exact,
+            store=self.store,
+            program=program,
+            behaviour=behaviour,
         )
-        if hasattr(self, "true"):
-            bench.exact = self.true.exact
-        return bench
 
     def trial(self, task: Task) -> Trial:
         """Grade what a task names."""
@@ -194,24 +199,30 @@ class Laboratory:
             behaviour = "" if task.name == TRUE else task.name
             bench = self.bench(self.pack.program, behaviour)
             named = [*self.pack.variants.values()]
-            return Trial(task.name, "", task.dtype, tuple(self.graded(bench, task.dtype, None, named)))
+            return Trial(task.name, "", task.dtype, tuple(self.graded(bench, task.dtype, named)))
         mistake = self.pack.program.mistakes[task.name]
         form = mistake.forms()[task.form]
         bench = self.bench(self.pack.program.mistaken(mistake, form), "")
         bench.patched_functions = frozenset(function for function, _ in mistake.replace)
         text = ", ".join(f"{name}={value}" for name, value in form.items())
-        checked_exactly = False
-        named = [*self.pack.variants.values()]
-        for variants in (named, *([variant] for variant in self.further()), named):
-            touched, seen = self.touched(bench, variants)
-            if variants is named and checked_exactly:
-                # It may be the same formula but for its range: then only a native reading shows it.
-                touched = {s.key: self.overflows(s, bench) for s in self.all_scenarios(named)}
-            checked_exactly = True
-            if any(touched.values()):
-                catches = tuple(self.graded(bench, task.dtype, touched, variants))
+        for variants, compare in self.searches():
+            differing, seen = self.differing(bench, variants, compare)
+            if differing:
+                catches = tuple(self.graded(bench, task.dtype, variants, differing))
                 return Trial(task.name, text, task.dtype, catches, frozenset(seen))
         return Trial(task.name, text, task.dtype, ())
+
+    def searches(self) -> Iterator[tuple[Sequence[Variant], Compare]]:
+        """Where a mistake is looked for, one after the other until it makes a difference.
+
+        In the named variants; in further ones; and last in what only a native reading shows, where
+        it is the same formula but for its range.
+        """
+        named = [*self.pack.variants.values()]
+        yield named, self.exactly
+        for variant in self.further():
+            yield [variant], self.exactly
+        yield named, self.in_range
 
     def further(self) -> Iterator[Variant]:
         """The named variants with one choice changed, for mistakes that are about none of them."""
@@ -220,15 +231,19 @@ class Laboratory:
         for i, choices in enumerate(explored(named, values)[len(named) :]):
             yield Variant(f"further {i + 1}", choices)
 
-    def touched(self, bench: ProgramBench, variants: Sequence[Variant]) -> tuple[dict[str, bool], set[str]]:
-        """On which cases a patched program differs, and the narrow dtypes in which an output shows it."""
-        touched: dict[str, bool] = {}
+    def differing(
+        self, bench: ProgramBench, variants: Sequence[Variant], compare: Compare
+    ) -> tuple[frozenset[str], set[str]]:
+        """The cases (by key) on which a patched program differs, and the narrow dtypes that show it."""
+        keys: set[str] = set()
         seen: set[str] = set()
         for scenario in self.all_scenarios(variants):
-            differs, visible = self.compared(scenario, bench)
-            touched[scenario.key] = differs
-            seen |= visible
-        return touched, seen
+            if bench.patched_functions & scenario.entered:
+                differs, visible = compare(scenario, bench)
+                seen |= visible
+                if differs:
+                    keys.add(scenario.key)
+        return frozenset(keys), seen
 
     def all_scenarios(self, variants: Sequence[Variant]) -> Iterator[Scenario]:
         """Every case in every variant; an operation that is the same in several counts once."""
@@ -236,32 +251,24 @@ class Laboratory:
         for variant in variants:
             grader = Grader(self.pack, self.true, Graded((variant,), (variant,)), self.scenarios, {})
             for case in self.pack.cases.values():
-                scenario = self.scenario(grader, case, variant)
+                scenario = grader.scenario(case, variant, "float32")
                 if scenario is not None and scenario.key not in keys:
                     keys.add(scenario.key)
                     yield scenario
 
     @staticmethod
-    def overflows(scenario: Scenario, bench: ProgramBench) -> bool:
+    def in_range(scenario: Scenario, bench: ProgramBench) -> tuple[bool, set[str]]:
         """Whether a patched program, read in float32, is not finite where the true one is."""
-        if not bench.patched_functions & scenario.entered:
-            return False
         ours, true = (scenario.read(Native("float32"), p) for p in (bench.program, None))
-        return any(
+        differs = any(
             bool((np.isfinite(t.array) & ~np.isfinite(o.outputs[name].array)).any())
             for o, e in zip(ours, true, strict=True)
             for name, t in e.outputs.items()
         )
+        return differs, set()
 
-    def scenario(self, grader: Grader, case: Case, variant: Variant) -> Scenario | None:
-        """A case in a variant, with the choices that its operation leaves open made."""
-        operation = self.pack.operations[case.operation]
-        return self.scenarios.of(case, variant, grader.either(operation, variant, "float32"))
-
-    def compared(self, scenario: Scenario, bench: ProgramBench) -> tuple[bool, set[str]]:
+    def exactly(self, scenario: Scenario, bench: ProgramBench) -> tuple[bool, set[str]]:
         """Whether a patched program makes anything else, and the dtypes in which an output shows it."""
-        if not bench.patched_functions & scenario.entered:
-            return False, set()
         try:
             patched = scenario.read(Float64(), bench.program)
         except UNREADABLE:
@@ -287,19 +294,19 @@ class Laboratory:
         self,
         bench: ProgramBench,
         dtype: str,
-        touched: Mapping[str, bool] | None,
         variants: Sequence[Variant],
+        only: frozenset[str] | None = None,
     ) -> Iterator[Catch]:
-        """The claims that a program turns red; of a mistake only cases on which it differs count."""
+        """The claims that a program turns red; `only` names the cases that count, by key."""
         done: set[tuple[str, str]] = set()
         for variant in variants:
             graded = Graded((variant,), (variant,))
             grader = Grader(self.pack, bench, graded, self.scenarios, {})
             items: list[Item] = []
             for item in plan(self.pack, bench.offer, graded, [dtype], Selection()).items:
-                scenario = self.scenario(grader, item.case, variant)
+                scenario = grader.scenario(item.case, variant, "float32")
                 key = (item.claim.id, scenario.key if scenario else "")
-                if scenario is None or key in done or (touched is not None and not touched.get(scenario.key)):
+                if scenario is None or key in done or (only is not None and scenario.key not in only):
                     continue
                 done.add(key)
                 items.append(item)

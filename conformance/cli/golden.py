@@ -9,14 +9,8 @@ from pathlib import Path
 import click
 
 from conformance.cli import Exit
-from conformance.cli.options import DTYPES, open_pack
+from conformance.cli.options import DTYPES, open_pack, pack_option
 
-_pack = click.option(
-    "--pack",
-    type=click.Path(path_type=Path),
-    default=None,
-    help="A folder of claims; default: the bundled forward-pass.",
-)
 _cases = click.option(
     "--case",
     "cases",
@@ -60,7 +54,7 @@ def _guarded(context: click.Context) -> Iterator[None]:
     default=None,
     help="Where to; default: the golden/ that comes with the tool. Its goldens are replaced, all at once.",
 )
-@_pack
+@pack_option
 @_cases
 @click.option(
     "--dtype",
@@ -102,7 +96,7 @@ def build(
 
 @command.command(epilog="Example: conformance golden verify")
 @click.argument("folder", metavar="[DIR]", required=False, type=click.Path(path_type=Path, file_okay=False))
-@_pack
+@pack_option
 @click.pass_context
 def verify(context: click.Context, folder: Path | None, pack: Path | None) -> None:
     """Check every file against the manifest, the pack, and a new reading of the program.
@@ -151,7 +145,7 @@ def verify(context: click.Context, folder: Path | None, pack: Path | None) -> No
     default=None,
     help="A folder of goldens; default: the one that comes with the tool.",
 )
-@_pack
+@pack_option
 @click.pass_context
 def export(
     context: click.Context,

@@ -34,15 +34,19 @@ class Seed(click.ParamType):  # type: ignore[type-arg]  # generic only in some v
         return seed
 
 
+pack_option = click.option(
+    "--pack",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="A folder of claims; default: the bundled forward-pass.",
+)
+"""`--pack`, of every command that opens one."""
+
+
 def grading_options(function: F) -> F:
     """Adds the options of grading, in the order of the help."""
     options = [
-        click.option(
-            "--pack",
-            type=click.Path(path_type=Path),
-            default=None,
-            help="A folder of claims; default: the bundled forward-pass.",
-        ),
+        pack_option,
         click.option(
             "--select",
             multiple=True,
@@ -109,12 +113,18 @@ def grading_options(function: F) -> F:
     return function
 
 
+def pack_folder(folder: Path | None) -> Path:
+    """The folder of `--pack`, or the bundled pack's."""
+    from conformance.locations import bundled
+
+    return folder if folder is not None else bundled("spec") / "forward-pass"
+
+
 def open_pack(folder: Path | None, *, mistakes: bool = False) -> Pack:
     """The pack of `--pack`, or the bundled one; `mistakes` checks those too. Raises `PackError`."""
     from conformance.checked_pack import open_checked
-    from conformance.locations import bundled
 
-    return open_checked(folder if folder is not None else bundled("spec") / "forward-pass", mistakes=mistakes)
+    return open_checked(pack_folder(folder), mistakes=mistakes)
 
 
 def make_options(

@@ -8,15 +8,11 @@ from pathlib import Path
 import click
 
 from conformance.cli import Exit
+from conformance.cli.options import pack_folder, pack_option
 
 
 @click.command(epilog="Example: conformance selftest --mistake 'rope-*' --table")
-@click.option(
-    "--pack",
-    type=click.Path(path_type=Path),
-    default=None,
-    help="A folder of claims; default: the bundled forward-pass.",
-)
+@pack_option
 @click.option(
     "--mistake",
     "pattern",
@@ -38,7 +34,6 @@ def command(context: click.Context, pack: Path | None, pattern: str, jobs: int, 
     """Grade every mistake as an implementation: caught? And does every claim catch one?"""
     from conformance import selftest
     from conformance.cli.grading_errors import guarded
-    from conformance.locations import bundled
 
     def said(trial: selftest.Trial) -> None:
         claims = len({c.claim for c in trial.catches})
@@ -48,7 +43,7 @@ def command(context: click.Context, pack: Path | None, pattern: str, jobs: int, 
         click.echo(f"{trial.name + form:56} {claims:4} claims red, by {trial.margin:.3g} tolerances")
 
     with guarded(context):
-        folder = pack if pack is not None else bundled("spec") / "forward-pass"
+        folder = pack_folder(pack)
         report = selftest.selftest(folder, pattern, jobs, said)
         if table:
             for line in selftest.table(report.trials):

@@ -7,14 +7,8 @@ from pathlib import Path
 import click
 
 from conformance.cli import Exit
-from conformance.cli.options import open_pack
+from conformance.cli.options import open_pack, pack_option
 
-_pack = click.option(
-    "--pack",
-    type=click.Path(path_type=Path),
-    default=None,
-    help="A folder of claims; default: the bundled forward-pass.",
-)
 _lang = click.option(
     "--lang", type=click.Choice(["en", "zh"]), default="en", show_default=True, help="Language of the texts."
 )
@@ -26,7 +20,7 @@ def command() -> None:
 
 
 @command.command("list", epilog="Example: conformance spec list --select rung:operation")
-@_pack
+@pack_option
 @_lang
 @click.option(
     "--select", multiple=True, metavar="EXPR", help="Only these claims; see `conformance run --help`."
@@ -50,7 +44,7 @@ def list_claims(context: click.Context, pack: Path | None, lang: str, select: tu
 
 @command.command(epilog="Example: conformance spec show q007.sums-to-one --lang zh")
 @click.argument("identifier", metavar="ID")
-@_pack
+@pack_option
 @_lang
 @click.pass_context
 def show(context: click.Context, identifier: str, pack: Path | None, lang: str) -> None:
@@ -64,7 +58,7 @@ def show(context: click.Context, identifier: str, pack: Path | None, lang: str) 
 
 
 @command.command(epilog="Example: conformance spec check --pack my-pack")
-@_pack
+@pack_option
 @click.pass_context
 def check(context: click.Context, pack: Path | None) -> None:
     """Validate a pack: every fault with its file and line."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from conformance.grading import EngineFault, Grader, Item, entry_point, plan
+from conformance.grading import EngineFault, Grader, Item, entry_points, plan
 from conformance.judging.program_bench import NoSession, ProgramBench, offer_of
 from conformance.judging.spreads import Spreads, Taps
 from conformance.language.arithmetic import Array
@@ -49,9 +49,7 @@ class _Unmeasured(Spreads):
 
 def trial_errors(pack: Pack) -> Iterator[PackError]:
     """Faults of claims that show when they are judged, and claims that no variant reaches."""
-    offer = replace(
-        offer_of([entry_point(operation) for operation in pack.operations.values()]), fully_masked=None
-    )
+    offer = replace(offer_of(entry_points(pack)), fully_masked=None)
     bench = ProgramBench(NoSession(), offer, store=_Known(), program=pack.program)
     bench.spreads = _Unmeasured(bench.expected, bench.store)
     scenarios = Scenarios(pack)

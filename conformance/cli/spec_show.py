@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from conformance.claim_lines import equation_of
 from conformance.language.errors import PackError, suggestion
 from conformance.language.program import Text
 from conformance.pack.load import cases_of
@@ -50,8 +51,6 @@ def describe(pack: Pack, identifier: str, lang: str) -> Iterator[str]:
 
 
 def _claim(pack: Pack, claim: Claim, said: Callable[[Text], str]) -> Iterator[str]:
-    from conformance.runner import equation_of
-
     yield f"{claim.id}: {said(claim.title)}"
     yield f"  {said(claim.says)}"
     yield f"  {claim.level}, rung {claim.rung}, of {claim.operation}, kind {claim.kind}"

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from conformance.diagnosis.discovery import Finding, first_non_finite, locate, place_of
+from conformance.diagnosis.discovery import Finding, locate
 from conformance.diagnosis.fit import UNREADABLE, Fitter, Suspect
 from conformance.judging.common import Question
 from conformance.judging.observe import call_of
 from conformance.language.arithmetic import Float64
-from conformance.results.records import Place
 from conformance.session import Call
 from conformance.session.tracing import Trace
 
@@ -61,12 +60,6 @@ class Locator:
                 return finding
         return locate(trace.records, true, None, question.dtype)
 
-    def non_finite(self, question: Question) -> Place | None:
-        """The first line at which NaN or infinity appears."""
-        trace = self.trace(question)
-        record = first_non_finite(trace.records) if trace else None
-        return place_of(record) if record else None
-
     def trace(self, question: Question) -> Trace | None:
         """The traced call of a scenario; None where the target cannot be traced, or was often enough."""
         session = question.bench.session
@@ -79,7 +72,7 @@ class Locator:
                 return None
             self.counted[operation] = self.counted.get(operation, 0) + 1
             expected = question.bench.expected(question.scenario)
-            shapes = [{name: t.array.shape for name, t in step.outputs.items()} for step in expected]
+            shapes = [step.shapes for step in expected]
             self.traces[key] = session.trace(
                 call_of(question.scenario, tap=False, expect=shapes), question.dtype
             )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from conformance.golden.files import GoldenError, digest, little_endian
-from conformance.grading import Grader, entry_point
+from conformance.grading import Grader, entry_points
 from conformance.judging.program_bench import NoSession, ProgramBench, offer_of
 from conformance.language.arithmetic import Array, Float64
 from conformance.language.program import Choices, key_of
@@ -104,7 +104,7 @@ def _values(golden: Golden) -> str:
 
 def settlements(pack: Pack, operation: str, variant: Variant) -> list[Choices]:
     """Every way to settle what an operation leaves open, where a target declares this variant."""
-    names = [entry_point(o) for o in pack.operations.values()]
+    names = entry_points(pack)
     bench = ProgramBench(NoSession(), offer_of(names), program=pack.program)
     grader = Grader.of(pack, bench, Graded((variant,), (variant,)), SEED)
     return list(grader.candidates(pack.operations[operation], variant))

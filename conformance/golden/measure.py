@@ -14,7 +14,7 @@ from itertools import combinations
 from pathlib import Path
 
 from conformance.golden.contents import SEED
-from conformance.grading import Grader, Item, entry_point, plan
+from conformance.grading import Grader, Item, entry_points, plan
 from conformance.judging.observe import Observation
 from conformance.judging.program_bench import NoSession, ProgramBench, offer_of
 from conformance.language.arithmetic import Array
@@ -74,7 +74,7 @@ def _in_process(task: tuple[Path, str, tuple[str, ...]]) -> dict[str, Array]:
 def in_dtype(pack: Pack, dtype: str, cases: Sequence[str]) -> dict[str, Array]:
     """The tolerances of one dtype; see `measured`."""
     store: dict[str, Array] = {}
-    offer = offer_of([entry_point(operation) for operation in pack.operations.values()])
+    offer = offer_of(entry_points(pack))
     scenarios = Scenarios(pack, SEED)
     bench = ProgramBench(NoSession(), offer, store=store, program=pack.program)
     for graded in forms(pack):

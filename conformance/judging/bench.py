@@ -56,7 +56,7 @@ class Bench:
 
     def _observe(self, scenario: Scenario, dtype: str, tap: bool, repetition: int) -> Observation:
         expected = self.expected(scenario)
-        shapes = [{name: t.array.shape for name, t in step.outputs.items()} for step in expected]
+        shapes = [step.shapes for step in expected]
         outcome = self.session.call(call_of(scenario, tap=tap, expect=shapes, repetition=repetition), dtype)
         seen = observation(scenario, outcome, expected, dtype)
         if not seen.last_only or scenario.cached:
@@ -67,7 +67,7 @@ class Bench:
     def interleave(self, scenario: Scenario, other: Scenario, dtype: str) -> Observation:
         """What the target makes of a scenario whose calls take turns with another's."""
         expected = self.expected(scenario)
-        shapes = [{name: t.array.shape for name, t in step.outputs.items()} for step in expected]
+        shapes = [step.shapes for step in expected]
         outcome = self.session.call(interleaved_call(scenario, other, shapes), dtype)
         if isinstance(outcome, Returned):
             outcome = replace(outcome, outputs=outcome.outputs[::2])

@@ -150,7 +150,7 @@ class _Pair:
         for i, step in enumerate(self.before.steps):
             names = [self.name] if self.name in step.outputs else prefixes(dict(step.taps), self.name)
             for name in names:
-                old, new = (s.outputs.get(name, s.taps.get(name)) for s in (step, self.after.steps[i]))
+                old, new = (s.find(name) for s in (step, self.after.steps[i]))
                 if old is None or new is None:
                     continue
                 sigmas = [self._sigma(asked, i, name) for asked in (q, self.other)]

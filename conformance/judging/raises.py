@@ -25,9 +25,7 @@ def reads(claim: Claim) -> frozenset[str]:
 def judge(question: Question) -> Judgement:
     """Call with the argument spoilt; any exception of the target's own is an answer."""
     body: RaisesDocument = question.claim.body
-    shapes = [
-        {n: t.array.shape for n, t in s.outputs.items()} for s in question.bench.expected(question.scenario)
-    ]
+    shapes = [step.shapes for step in question.bench.expected(question.scenario)]
     call = call_of(question.scenario, tap=False, expect=shapes)
     if not isinstance(call, OperationCall) or not isinstance(call.arguments.get(body.argument), np.ndarray):
         raise PackError(

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from conformance.language.arithmetic import Array
+from conformance.language.axes import SAMPLE
 from conformance.language.evaluate import Substitute
 from conformance.language.tensors import Named
 from conformance.noise import ROUNDOFF, Noise, default_generator, spread
 from conformance.plan.scenario import Scenario, Tensors
 
-SAMPLES_AXIS = "samples"
 KEPT = 6
 """Scenarios whose noisy samples are kept: each is 32 times its tensors."""
 NEAR = 1e-4
@@ -128,8 +128,8 @@ def _stage_spreads(scenario: Scenario, dtype: str, own: Taps, made: Taps) -> lis
 
 def in_order(tensor: Named[Array], axes: Sequence[str]) -> Array:
     """A noisy tensor with its samples first and its axes in the order of `axes`."""
-    own = (SAMPLES_AXIS, *tensor.axes)
-    return tensor.array.transpose([own.index(axis) for axis in (SAMPLES_AXIS, *axes)])
+    own = (SAMPLE, *tensor.axes)
+    return tensor.array.transpose([own.index(axis) for axis in (SAMPLE, *axes)])
 
 
 def in_place(

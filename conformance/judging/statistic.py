@@ -44,12 +44,12 @@ def judge(question: Question) -> Judgement:
         if unusable is not None:
             return unusable
         want = asked.bench.expected(asked.scenario)[0]
-        pairs = [(step, find(seen.steps[0], step)) for step in places(want, body.tensor)]
+        pairs = [(step, seen.steps[0].find(step)) for step in places(want, body.tensor)]
         if any(tensor is None for _, tensor in pairs):
             return Judgement("unsupported", texts.unseen(body.tensor))
         own.append(float(np.mean([mean(asked, t) for _, t in pairs if t is not None])))
         exact.append(
-            float(np.mean([mean(asked, t) for t in (find(want, step) for step, _ in pairs) if t is not None]))
+            float(np.mean([mean(asked, t) for t in (want.find(step) for step, _ in pairs) if t is not None]))
         )
     got, true, wanted = float(np.mean(own)), float(np.mean(exact)), float(body.equals)
     error = float(np.std(exact, ddof=1) / np.sqrt(len(exact))) if len(exact) > 1 else abs(true - wanted)
@@ -65,11 +65,6 @@ def judge(question: Question) -> Judgement:
 def places(want: Tensors, name: str) -> list[str]:
     """The output of that name, or the taps of that name in every layer."""
     return [name] if name in want.outputs else prefixes(dict(want.taps), name)
-
-
-def find(step: Tensors, name: str) -> Named[Array] | None:
-    """An output or tap by its full name."""
-    return step.outputs.get(name, step.taps.get(name))
 
 
 def reseeded(scenario: Scenario, i: int) -> Scenario:

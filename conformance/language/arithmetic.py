@@ -118,6 +118,10 @@ class NumpyArithmetic:
 
     real: np.dtype[Any] = np.dtype(np.float64)
 
+    def lift(self, a: Array) -> Array:
+        """An exact input as an array of this arithmetic."""
+        return a
+
     def rounded(self, a: Array) -> Array:
         """A real result as this arithmetic keeps it."""
         return a

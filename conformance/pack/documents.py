@@ -198,7 +198,6 @@ class ExperimentDocument(Document, frozen=True):
     interleave: bool = False
     schedule: list[int] | None = None
     twice: bool = False
-    pad: int = 0
     same: dict[str, str | bool] = {}
     moves: dict[str, str | bool] = {}
 

@@ -10,7 +10,6 @@ from typing import Any
 from conformance.language.errors import NOWHERE, Location
 from conformance.language.expression import Expression
 from conformance.language.program import Choices, Program, Text
-from conformance.pack.documents import ExperimentDocument
 
 RUNGS = ("operation", "layer", "model", "decode", "graph")
 LEVELS = ("MUST", "SHOULD", "MAY")
@@ -165,6 +164,3 @@ class Pack:
     statements: Mapping[str, Statement]
     questions: Mapping[str, Text]
     references: Mapping[str, str]
-
-
-Experiment = ExperimentDocument

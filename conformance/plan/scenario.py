@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from conformance.language.arithmetic import Arithmetic, Array, Float64
+from conformance.language.arithmetic import Array, Float64, NumpyArithmetic
 from conformance.language.axes import ELLIPSIS
 from conformance.language.errors import PackError
 from conformance.language.evaluate import Reading, Substitute, keep
@@ -26,8 +26,6 @@ from conformance.pack.model import Case, Draw, Operation, Pack, Variant
 from conformance.plan import draws
 from conformance.plan.relevance import relevant_choices
 
-CONFIG_NUMBERS = {"n_layers": "N"}
-
 
 @dataclass(frozen=True)
 class Tensors:
@@ -36,6 +34,15 @@ class Tensors:
     outputs: Mapping[str, Named[Array]]
     taps: Mapping[str, Named[Array]]
     inner: Mapping[str, Named[Array]] = field(default_factory=dict)
+
+    def find(self, name: str) -> Named[Array] | None:
+        """An output by its name or a tap by its full name; None where there is neither."""
+        return self.outputs.get(name, self.taps.get(name))
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each output."""
+        return {name: tensor.array.shape for name, tensor in self.outputs.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,11 +88,10 @@ class Scenario:
         return len(self.schedule) > 1
 
     def reading(
-        self, arithmetic: Arithmetic[Any], program: Program | None = None, substitute: Substitute = keep
+        self, arithmetic: NumpyArithmetic, program: Program | None = None, substitute: Substitute = keep
     ) -> Reading[Any]:
         """The program, ready to be read on this scenario's parameters."""
-        lift = getattr(arithmetic, "lift", None) or (lambda array: array)
-        parameters = {name: Named(t.axes, lift(t.array)) for name, t in self.parameters.items()}
+        parameters = {name: Named(t.axes, arithmetic.lift(t.array)) for name, t in self.parameters.items()}
         return Reading(
             program or self.pack.program,
             self.choices,
@@ -113,7 +119,7 @@ class Scenario:
 
     def read(
         self,
-        arithmetic: Arithmetic[Any],
+        arithmetic: NumpyArithmetic,
         program: Program | None = None,
         substitute: Callable[[int], Substitute] | None = None,
         inner: bool = False,
@@ -122,12 +128,11 @@ class Scenario:
 
         With `inner`, tensors that have no name outside are kept too, as the program laid them out.
         """
-        lift = getattr(arithmetic, "lift", None) or (lambda array: array)
         reading = self.reading(arithmetic, program)
         results = []
         for i, step in enumerate(self.steps()):
             reading.substitute = substitute(i) if substitute else keep
-            inputs = {name: Named(t.axes, lift(t.array)) for name, t in step.items()}
+            inputs = {name: Named(t.axes, arithmetic.lift(t.array)) for name, t in step.items()}
             reading.inner = {} if inner else None
             result = reading.call(self.function, inputs)
             operations = Operations(arithmetic)
@@ -169,12 +174,11 @@ class Scenario:
         return operations.ordered(tensor, [*further, *named])
 
     def evaluate(
-        self, expression: Any, names: Mapping[str, Named[Any]], arithmetic: Arithmetic[Any] | None = None
+        self, expression: Any, names: Mapping[str, Named[Any]], arithmetic: NumpyArithmetic | None = None
     ) -> Named[Any]:
         """An expression of the pack over named tensors, this scenario's inputs among them."""
         chosen = arithmetic or Float64()
-        lift = getattr(chosen, "lift", None) or (lambda array: array)
-        inputs = {n: Named(t.axes, lift(t.array)) for n, t in self.given.items()}
+        inputs = {n: Named(t.axes, chosen.lift(t.array)) for n, t in self.given.items()}
         value = self.reading(chosen).expression(expression, {**inputs, **names})
         return value if isinstance(value, Named) else Operations(chosen).constant(value)
 
