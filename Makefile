@@ -1,7 +1,7 @@
 # make demo    grade the bundled NumPy Transformer, from nothing: what a newcomer runs first
 # make test    all tests, from nothing
 # make lint    style and types
-# make selftest  every mistake of the pack graded as an implementation: a quarter of an hour
+# make selftest  every mistake of the pack graded as an implementation: five to fifteen minutes
 #
 # Each makes its own virtual environment afresh, so neither an activated one nor a stale one can change the result.
 # Needs Python 3.11 or newer, pip, make and git.

@@ -6,9 +6,16 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from conformance.language.errors import suggestion
 from conformance.locations import bundled
+
+if TYPE_CHECKING:
+    from conformance.pack.model import Pack
+
+MODULES = "pytorch"
+"""The bundled adapter that grades any `torch.nn.Module` by a map."""
 
 
 class TargetUsageError(ValueError):
@@ -28,13 +35,18 @@ class Target:
     arguments: tuple[str, ...] = ()
 
 
-def resolve_target(words: Sequence[str]) -> Target:
+def resolve_target(words: Sequence[str], map_file: Path | None = None, pack: Pack | None = None) -> Target:
     """The target that the words of the command line name.
 
-    Raises `TargetMissing` for a file that is not there and `TargetUsageError` for the rest.
+    `map_file` is the `--map` of a module; on the cases of `pack` it is tried. Raises `TargetMissing`
+    for a file that is not there, `PackError` for a faulty map and `TargetUsageError` for the rest.
     """
     first, *rest = words
     path = Path(first)
+    if first == MODULES or first.startswith("hf:"):
+        return _module_target(words, map_file, pack)
+    if map_file is not None:
+        raise TargetUsageError(f"--map is of modules (`pytorch FILE:CLASS`, `hf:CLASS`); {first} takes none")
     if path.suffix == ".py":
         if rest:
             raise TargetUsageError(f"{first} takes no further arguments; got {' '.join(rest)}")
@@ -42,10 +54,10 @@ def resolve_target(words: Sequence[str]) -> Target:
             what = "is a folder" if path.is_dir() else "does not exist"
             raise TargetMissing(f"{first} {what}{_nearby(path)}")
         return Target(first, path.resolve())
-    if path.suffix == ".onnx" or first.startswith("hf:") or first == "program":
+    if path.suffix == ".onnx" or first == "program":
         raise TargetUsageError(
-            f"{first}: this version grades adapter files (.py) and bundled adapters; "
-            "ONNX files, hf: models and the program itself are not targets of `run` yet"
+            f"{first}: this version grades adapter files (.py), modules and bundled adapters; "
+            "ONNX files and the program itself are not targets of `run` yet"
         )
     folder = bundled("adapters")
     known = sorted(p.stem for p in folder.glob("*.py"))
@@ -60,6 +72,21 @@ def resolve_target(words: Sequence[str]) -> Target:
         f"'{first}' is neither a file nor a bundled adapter ({', '.join(known)})"
         + (f"; {near}" if near else "")
     )
+
+
+def _module_target(words: Sequence[str], map_file: Path | None, pack: Pack | None) -> Target:
+    from conformance.maps.target import ModuleMissing, ModuleTargetError, module_arguments
+
+    named = words[1:] if words[0] == MODULES else words
+    if not named:
+        raise TargetUsageError("pytorch needs a module: pytorch my_file.py:GPT --map map.yaml")
+    try:
+        arguments = module_arguments(named, map_file, pack)
+    except ModuleMissing as error:
+        raise TargetMissing(str(error)) from None
+    except ModuleTargetError as error:
+        raise TargetUsageError(str(error)) from None
+    return Target(" ".join(words), bundled("adapters") / f"{MODULES}.py", arguments)
 
 
 def _nearby(path: Path) -> str:

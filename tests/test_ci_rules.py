@@ -211,6 +211,7 @@ def test_ci_runs_every_step_and_fails_when_one_did(tmp_path: Path) -> None:
     assert [line for line in result.stdout.splitlines() if line.startswith("this is")] == [
         "this is lint",
         "this is demo",
+        "this is selftest",
         "this is test",
     ]
     assert result.stdout.splitlines()[-1] == "==== FAILED: make demo"

@@ -74,6 +74,14 @@ def grading_options(function: F) -> F:
             help="Grade in this dtype; default: what the file declares.",
         ),
         click.option(
+            "--map",
+            "map_file",
+            type=click.Path(path_type=Path, dir_okay=False),
+            default=None,
+            metavar="FILE",
+            help="How a module is built, filled and called (YAML).",
+        ),
+        click.option(
             "--seed",
             type=Seed(),
             default=0,

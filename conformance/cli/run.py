@@ -75,8 +75,8 @@ def _run(
     from conformance.targets import resolve_target
 
     pack = open_pack(given.pop("pack"))
+    named = resolve_target(target, given.pop("map_file"), pack)
     options = make_options(pack, **given)
-    named = resolve_target(target)
     progress = terminal.Progress(lang)
     report = folder / "report.html"
     with Writer(folder) as writer:

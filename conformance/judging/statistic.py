@@ -12,14 +12,17 @@ import numpy as np
 
 from conformance.judging import texts
 from conformance.judging.common import Question, prefixes
+from conformance.judging.spreads import in_order
 from conformance.language.arithmetic import Array
 from conformance.language.expression import names_in, parse
 from conformance.language.program import Text
 from conformance.language.tensors import Named
+from conformance.noise import Noise, default_generator, spread
 from conformance.pack.documents import StatisticDocument
 from conformance.pack.model import Claim
 from conformance.plan.scenario import Scenario, Tensors, instantiate
 from conformance.results.records import Evidence, Judgement
+from conformance.tolerance import tolerance
 
 BOUND = 6.0
 """Standard errors that the target's mean may be off beyond what the program's is."""
@@ -53,7 +56,7 @@ def judge(question: Question) -> Judgement:
         )
     got, true, wanted = float(np.mean(own)), float(np.mean(exact)), float(body.equals)
     error = float(np.std(exact, ddof=1) / np.sqrt(len(exact))) if len(exact) > 1 else abs(true - wanted)
-    allowed = abs(true - wanted) + BOUND * error
+    allowed = abs(true - wanted) + BOUND * error + rounding(question, places(want, body.tensor)[0])
     margin = abs(got - wanted) / allowed if np.isfinite(got) and allowed > 0 else float("inf")
     said = f"the mean of {body.expression} is {got:.4g}; {wanted:g} ± {allowed:.2g} was expected"
     text = Text(said, f"{body.expression} 的均值为 {got:.4g}；应为 {wanted:g} ± {allowed:.2g}")
@@ -79,6 +82,25 @@ def reseeded(scenario: Scenario, i: int) -> Scenario:
         scenario.choices,
         scenario.seed + 7919 * i,
     )
+
+
+def rounding(question: Question, name: str) -> float:
+    """What the dtype's own rounding may move the mean by: the mean of the elements' tolerances, seed 0.
+
+    Without it a statistic that has no sampling error (a mean that a norm makes 0) would allow nothing.
+    """
+    body: StatisticDocument = question.claim.body
+    scenario, bench = question.scenario, question.bench
+    exact = bench.expected(scenario)[0].find(name)
+    noisy = bench.spreads.samples(scenario, question.dtype)[0].find(name)
+    assert exact is not None
+    assert noisy is not None
+    noise = Noise(question.dtype, default_generator(scenario.key))
+    value = scenario.evaluate(body.expression, {body.tensor: exact})
+    samples = scenario.evaluate(body.expression, {body.tensor: noisy}, noise)
+    allowed = tolerance(spread(in_order(samples, value.axes), value.array), question.dtype)
+    counts = question.counted(0, value, question.claim.where)
+    return float(np.mean(allowed if counts is None else allowed[np.broadcast_to(counts, allowed.shape)]))
 
 
 def mean(question: Question, tensor: Named[Array]) -> float:

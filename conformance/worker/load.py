@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from types import FunctionType
 from typing import Any, Callable, NamedTuple
 
-from .failures import Sources, describe_error, read_text
+from .failures import Sources, describe_error, message_of, read_text
 from .frameworks import DTYPES, NumPy, describe, framework
 from .signatures import MAX_STRING, Signature, signature_of
 
@@ -135,6 +135,9 @@ def _import(path: str, arguments: Sequence[str], sources: Sources) -> Any:
     try:
         spec.loader.exec_module(module)
     except BaseException as error:  # SystemExit too: sys.exit() on import is the submission's
+        advice = vars(type(error)).get("refusal")
+        if type(advice) is str:  # a bundled adapter says itself what is wrong
+            raise Refused(message_of(error), advice, file=path) from None
         told = describe_error(error, sources)
         where = f" ({told['file']}, line {told['line']})" if told["file"] else ""
         raise Refused(
