@@ -13,7 +13,7 @@ from module_map import Lines, MapError, ModuleMap, Source, hub_variant, shapes_o
 
 framework = "torch"
 
-_given = json.loads(sys.argv[1])
+_given = json.loads(sys.argv[2])
 _lines = Lines(_given["file"], _given["lines"])
 _plan = _given["map"]
 _operation = _plan.get("operation", "model")
@@ -25,7 +25,7 @@ if _plan.get("device", "cpu").startswith("cuda") and not torch.cuda.is_available
     raise MapError(f"{_lines.at('device')}the map says device: {_plan['device']}, and this PyTorch sees none")
 
 _kind = Source(_plan["python"]).make if _plan.get("python") else ModuleMap
-_map = _kind(Source(_given["module"]), _plan, _lines)
+_map = _kind(Source(sys.argv[1]), _plan, _lines)
 
 
 def _fields(config):
@@ -72,7 +72,9 @@ def _model():
             self.held = _map.held(self.config, params, self.dtype)
 
         def forward(self, tokens, cache=None, tap=None, **given):
-            output, past = _map.call(self.held, {"tokens": tokens, **given}, self.config, self.dtype, cache, tap)
+            output, past = _map.call(
+                self.held, {"tokens": tokens, **given}, self.config, self.dtype, cache, tap
+            )
             return (output, past) if cached else output
 
     tapped = ["tap"] if _plan.get("taps") else []
@@ -83,8 +85,14 @@ def _model():
 
 def _layer():
     """`block` or `multi_head_attention`."""
+    needed = [
+        name for name, entry in _plan["call"].items() if isinstance(entry, dict) and entry.get("required")
+    ]
 
     def layer(x, params, config, tap=None, **given):
+        for name in needed:
+            if given.get(name) is None:
+                raise NotImplementedError(f"this module takes a {name} in every call")
         fields = {**_fields(config), "n_layers": 1}
         held = _map.held(fields, params, x.dtype)
         return _map.call(held, {"x": x, **given}, fields, x.dtype, None, tap)[0]
@@ -132,13 +140,29 @@ def parameter_shapes(config):
 
 
 def _probe():
-    """The map tried on one config before anything is graded: a fault of it is said once, here."""
-    for probe in _given.get("probes", ()):
-        config = probe["config"]
-        params = {name: torch.zeros(shape) for name, shape in probe["params"].items()}
+    """The map tried on one config before anything is graded: a fault of it is said once, here.
+
+    What the module itself raises is no fault of the map, and is graded.
+    """
+    for probe in _given["probes"]:
+        config, params = (
+            probe["config"],
+            {name: torch.zeros(shape) for name, shape in probe["params"].items()},
+        )
         try:
-            _map.held(config, params, torch.float32)
-        except NotImplementedError:
+            held = _map.held(config, params, torch.float32)
+            given = {
+                name: torch.zeros(1, 2, config["d_model"])
+                for name in ("x", "context")
+                if name in _plan["call"]
+            }
+            if _operation == "model":
+                given = {name: torch.zeros(1, 2, dtype=torch.int64) for name in ("tokens", *_takes("source"))}
+            _map.check(held, given, config)
+            _map.call(held, given, config, torch.float32, None, None)
+        except MapError:
+            raise
+        except Exception:
             continue
 
 

@@ -226,7 +226,7 @@ class _Output:
         file = f"{item.case.id}-{item.variant.name}-{item.dtype}.npz".replace("/", "_")
         made = reproduction(
             call,
-            self.target.path,
+            self.target,
             self.offer.framework,
             item.dtype,
             self.writer.arrays.resolve(),

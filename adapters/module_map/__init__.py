@@ -6,6 +6,7 @@ Python; the map names it: `python: my_map.py:MyMap`.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -44,6 +45,7 @@ class ModuleMap:
         self.source = source
         self.plan = plan
         self.lines = lines
+        self.elsewhere = plan.get("device", "cpu") != "cpu"
 
     def build(self, config: Mapping[str, Any], dtype: Any) -> Any:
         """The module, for inference, its parameters yet unset; `config` has the contract's fields."""
@@ -56,16 +58,21 @@ class ModuleMap:
     def held(self, config: Mapping[str, Any], params: Mapping[str, Any], dtype: Any) -> Held:
         """The module, ready to be called."""
         module = self.build(config, dtype)
-        device = self.plan.get("device")
-        if device:
-            module = module.to(device)
+        if self.elsewhere:
+            module = module.to(self.plan["device"])
         self.fill(module, params, config)
         layers = int(config.get("n_layers", 1))
         hooks = Hooks(module, self.plan.get("taps", {}), config, layers, self.lines)
         return Held(module, hooks, Cache(self.plan.get("cache", {}), module, config, self.lines), params)
 
     def call(
-        self, held: Held, given: Mapping[str, Any], config: Mapping[str, Any], dtype: Any, past: Past | None, tap: Any
+        self,
+        held: Held,
+        given: Mapping[str, Any],
+        config: Mapping[str, Any],
+        dtype: Any,
+        past: Past | None,
+        tap: Any,
     ) -> tuple[Any, Past]:
         """One call: the output, and the past for the next."""
         main = given.get("tokens")
@@ -81,12 +88,32 @@ class ModuleMap:
             held.hooks.tap = None
         return self.output(result, inputs), held.cache.ended(before, result, main.shape[1])
 
+    def check(self, held: Held, given: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+        """Whether the module takes the arguments that the map gives it. Raises MapError."""
+        main = given["tokens"] if "tokens" in given else given["x"]
+        _, carried = held.cache.begun(None, main.shape[0], main.shape[1])
+        arguments = self.arguments(held, Inputs(self.moved(given), 0, True, torch.float32), config)
+        method = self.plan["call"].get("method") or "forward"
+        called = getattr(held.module, method, None)
+        if called is None:
+            raise MapError(f"{self.lines.at('call', 'method')}the module has no method '{method}'")
+        try:
+            inspect.signature(called).bind(**arguments, **carried)
+        except TypeError as error:
+            written = inspect.signature(called)
+            raise MapError(
+                f"{self.lines.at('call')}{method}{written} does not take what the map gives it: {error}"
+            ) from None
+
     def moved(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """The inputs on the module's device."""
-        device = self.plan.get("device")
-        if not device:
+        if not self.elsewhere:
             return given
-        return {name: value.to(device) if isinstance(value, torch.Tensor) else value for name, value in given.items()}
+        device = self.plan["device"]
+        return {
+            name: value.to(device) if isinstance(value, torch.Tensor) else value
+            for name, value in given.items()
+        }
 
     def arguments(self, held: Held, inputs: Inputs, config: Mapping[str, Any]) -> dict[str, Any]:
         """The keyword arguments of a call, the cache's apart."""
@@ -110,7 +137,9 @@ class ModuleMap:
         found = picked(result, plan.get("at"), self.lines)
         if not isinstance(found, torch.Tensor):
             entry = self.lines.at("returns")
-            raise MapError(f"{entry}the module returned a {type(found).__name__}, not a tensor; say where it is with `returns`")
+            raise MapError(
+                f"{entry}the module returned a {type(found).__name__}, not a tensor; say where it is with `returns`"
+            )
         if plan.get("positions") == "last" and found.dim() == 2:
             found = found[:, None]
         return found

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
-import os
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -41,27 +41,28 @@ class Source:
             found = getattr(found, part, None)
             if found is None:
                 there = [n for n, v in vars(self.module).items() if callable(v) and not n.startswith("_")]
-                raise MapError(f"{self.words}: there is no '{name}'; there are {', '.join(there[:20]) or 'none'}")
+                raise MapError(
+                    f"{self.words}: there is no '{name}'; there are {', '.join(there[:20]) or 'none'}"
+                )
         if not callable(found):
             raise MapError(f"{self.words}: '{name}' is a {type(found).__name__}, nothing to call")
         return found
 
 
-def _loaded(path: str) -> Any:
-    path = os.path.abspath(path)
-    if not os.path.isfile(path):
+def _loaded(where: str) -> Any:
+    path = Path(where).resolve()
+    if not path.is_file():
         raise MapError(f"{path} does not exist")
-    folder, file = os.path.split(path)
-    sys.path.insert(0, folder)
-    if os.path.isfile(os.path.join(folder, "__init__.py")):  # a file of a package may import beside it
-        package = os.path.basename(folder)
-        sys.path.insert(0, os.path.dirname(folder))
-        return importlib.import_module(f"{package}.{file[:-3]}")
-    name = file[:-3]
-    if name in sys.modules or name in getattr(sys, "stdlib_module_names", ()):
+    sys.path.insert(0, str(path.parent))
+    if (path.parent / "__init__.py").is_file():  # a file of a package may import beside it
+        sys.path.insert(0, str(path.parent.parent))
+        return importlib.import_module(f"{path.parent.name}.{path.stem}")
+    name = path.stem
+    if name in sys.modules or name in sys.stdlib_module_names:
         name = "graded_" + name
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
+    if spec is None or spec.loader is None:
+        raise MapError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
@@ -69,7 +70,7 @@ def _loaded(path: str) -> Any:
 
 
 def _imported(name: str) -> Any:
-    sys.path.insert(0, os.getcwd())
+    sys.path.insert(0, str(Path.cwd()))
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -81,7 +82,9 @@ def _imported(name: str) -> Any:
         raise
 
 
-def build(source: Source, plan: Mapping[str, Any], config: Mapping[str, Any], dtype: Any, lines: Lines) -> Any:
+def build(
+    source: Source, plan: Mapping[str, Any], config: Mapping[str, Any], dtype: Any, lines: Lines
+) -> Any:
     """The module, as `build` of the map says.
 
     Args:
@@ -89,6 +92,7 @@ def build(source: Source, plan: Mapping[str, Any], config: Mapping[str, Any], dt
         plan: the map's `build`: `config` (a class and its arguments), `arguments`, `refuse`.
         config: the fields that expressions may use.
         dtype: torch.dtype of the parameters; buffers keep what the module gives them.
+        lines: where each entry of the map stands, for messages.
 
     Raises:
         NotImplementedError: `refuse` says that the module is not made for such sizes.
@@ -101,13 +105,17 @@ def build(source: Source, plan: Mapping[str, Any], config: Mapping[str, Any], dt
     with default_dtype(dtype):
         if plan.get("config"):
             kind = source.find(plan["config"]["class"])
-            fields = _valued(plan["config"].get("arguments", {}), config, source, lines, "build/config/arguments")
+            fields = _valued(
+                plan["config"].get("arguments", {}), config, source, lines, "build/config/arguments"
+            )
             own = _made(kind, (), fields, lines, "build/config")
             module = _made(source.make, (own,), arguments, lines, "build")
         else:
             module = _made(source.make, (), arguments, lines, "build")
     if not isinstance(module, torch.nn.Module):
-        raise MapError(f"{lines.at('build')}{source.words} gave a {type(module).__name__}, not a torch.nn.Module")
+        raise MapError(
+            f"{lines.at('build')}{source.words} gave a {type(module).__name__}, not a torch.nn.Module"
+        )
     for parameter in module.parameters():
         if parameter.is_floating_point() and not parameter.is_meta and parameter.dtype != dtype:
             parameter.data = parameter.data.to(dtype)
@@ -115,7 +123,7 @@ def build(source: Source, plan: Mapping[str, Any], config: Mapping[str, Any], dt
 
 
 def _valued(value: Any, config: Mapping[str, Any], source: Source, lines: Lines, path: str) -> Any:
-    if isinstance(value, dict) and "import" not in value:
+    if isinstance(value, dict) and not {"import", "by"} & value.keys():
         return {k: _valued(v, config, source, lines, f"{path}/{k}") for k, v in value.items()}
     try:
         return value_of(value, config, source.find)
@@ -131,7 +139,9 @@ def _made(kind: Any, given: tuple[Any, ...], arguments: Mapping[str, Any], lines
         if error.__traceback__ is None or error.__traceback__.tb_next is not None:
             raise  # it came from within
         name = getattr(kind, "__name__", str(kind))
-        raise MapError(f"{lines.at(*path.split('/'))}{name} does not take what the map gives it: {error}") from None
+        raise MapError(
+            f"{lines.at(*path.split('/'))}{name} does not take what the map gives it: {error}"
+        ) from None
 
 
 @contextlib.contextmanager

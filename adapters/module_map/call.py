@@ -26,7 +26,7 @@ class Inputs:
         self.past = past
         self.causal = causal
         self.dtype = dtype
-        main = self.given.get("tokens", self.given.get("x"))
+        main = self.given["tokens"] if "tokens" in self.given else self.given["x"]
         self.batch, self.length = main.shape[0], main.shape[1]
         self.device = main.device
 
@@ -89,8 +89,8 @@ def arguments_of(
 ) -> dict[str, Any]:
     """The keyword arguments of a call.
 
-    `plan` is the map's `call`: for each input the arguments that take it, and how. Raises
-    NotImplementedError for an input that the module does not take.
+    `plan` is the map's `call`: for each input the arguments that take it, and how. Raises MapError
+    for a constant that is no value.
     """
     found: dict[str, Any] = {}
     values: dict[str, Any] = dict(inputs.given)
@@ -105,7 +105,9 @@ def arguments_of(
         elif name == "causal":
             # Where a context is read, all of it may be.
             value = formed(inputs.visible(), entry.get("as", "hidden"), inputs.dtype)
-            value = None if "context" in values and "context" in plan and not entry.get("with_context") else value
+            value = (
+                None if "context" in values and "context" in plan and not entry.get("with_context") else value
+            )
             value = value if inputs.causal or always else None
         elif name == "mask":
             value = formed(inputs.seen(), entry.get("as", "visible"), inputs.dtype)
@@ -113,12 +115,12 @@ def arguments_of(
             value = embedded(inputs)
         else:
             value = values.get(name)
-            if value is None and entry.get("required"):
-                raise NotImplementedError(f"this module takes a {name} in every call")
         if value is not None:
             found.update(dict.fromkeys(entry["arguments"], value))
     try:
-        constants = value_of(plan.get("constants", {}), {**names, "batch": inputs.batch, "length": inputs.length})
+        constants = value_of(
+            plan.get("constants", {}), {**names, "batch": inputs.batch, "length": inputs.length}
+        )
     except ValueError as error:
         raise MapError(f"{lines.at('call', 'constants')}{error}") from None
     return {**constants, **found}
@@ -130,18 +132,19 @@ def picked(result: Any, where: Any, lines: Lines, entry: str = "returns") -> Any
     Raises MapError where it is not there.
     """
     for part in where if isinstance(where, list) else [] if where is None else [where]:
-        try:
-            if isinstance(part, int):
-                result = result[part]
-            elif isinstance(result, Mapping) and part in result:
-                result = result[part]
-            else:
-                result = getattr(result, part)
-        except (AttributeError, KeyError, IndexError, TypeError):
-            kind = type(result).__name__
-            if isinstance(result, (tuple, list)):
-                kind += f" of {len(result)}"
-            elif isinstance(result, Mapping):
-                kind += f" with {listed(list(map(str, result)))}"
-            raise MapError(f"{lines.at(entry)}the module returned a {kind}, which has no {part!r}") from None
+        result = _part(result, part, lines, entry)
     return result
+
+
+def _part(result: Any, part: Any, lines: Lines, entry: str) -> Any:
+    try:
+        if isinstance(part, int) or (isinstance(result, Mapping) and part in result):
+            return result[part]
+        return getattr(result, part)
+    except (AttributeError, KeyError, IndexError, TypeError):
+        kind = type(result).__name__
+        if isinstance(result, (tuple, list)):
+            kind += f" of {len(result)}"
+        elif isinstance(result, Mapping):
+            kind += f" with {listed(list(map(str, result)))}"
+        raise MapError(f"{lines.at(entry)}the module returned a {kind}, which has no {part!r}") from None

@@ -39,6 +39,8 @@ _COMPARE: dict[type, Any] = {
 def value_of(value: Any, names: Mapping[str, Any], find: Any = None) -> Any:
     """A value of the map: strings that begin with `=` are computed, `{import: a.b:c}` is looked up.
 
+    `{by: ffn, relu: …, gelu: …}` chooses by a field of the config.
+
     Raises ValueError, with the reason, for what is no expression or has an unknown name.
     """
     if isinstance(value, str):
@@ -46,6 +48,11 @@ def value_of(value: Any, names: Mapping[str, Any], find: Any = None) -> Any:
     if isinstance(value, list):
         return [value_of(item, names, find) for item in value]
     if isinstance(value, dict):
+        if "by" in value:
+            chosen = names.get(value["by"])
+            if str(chosen) not in value:
+                raise ValueError(f"{value['by']} is {chosen!r}, which is not among {', '.join(value)}")
+            return value_of(value[str(chosen)], names, find)
         if "import" in value:
             found = (find or imported)(value["import"])
             more = value_of(value.get("with", {}), names, find)
@@ -98,7 +105,11 @@ def _value(node: ast.AST, names: Mapping[str, Any]) -> Any:
     if isinstance(node, (ast.List, ast.Tuple)):
         return [_value(part, names) for part in node.elts]
     if isinstance(node, ast.Dict) and all(node.keys):
-        return {_value(k, names): _value(v, names) for k, v in zip(node.keys, node.values) if k is not None}
+        return {
+            _value(k, names): _value(v, names)
+            for k, v in zip(node.keys, node.values, strict=True)
+            if k is not None
+        }
     if isinstance(node, ast.Subscript):
         table, key = _value(node.value, names), _value(node.slice, names)
         try:
@@ -122,7 +133,9 @@ class Canonical(NamedTuple):
 
 
 Value = Union[Made, Canonical, str, float]
-_TOKEN = re.compile(r"\s*(?:(?P<text>'[^']*')|(?P<number>-?\d+(?:\.\d+)?(?![\w.{]))|(?P<name>[A-Za-z_][\w.{}]*)|(?P<mark>[(),]))")
+_TOKEN = re.compile(
+    r"\s*(?:(?P<text>'[^']*')|(?P<number>-?\d+(?:\.\d+)?(?![\w.{]))|(?P<name>[A-Za-z_][\w.{}]*)|(?P<mark>[(),]))"
+)
 
 
 def parsed(text: str) -> Value:

@@ -31,4 +31,6 @@ def _value(text: str, names: Mapping[str, Any], lines: Lines, *path: str) -> Any
     try:
         return computed(text.lstrip("="), names)
     except ValueError as error:
-        raise MapError(f"{lines.at('hub', *path)}{error}; the config.json and the map's defaults lack it") from None
+        raise MapError(
+            f"{lines.at('hub', *path)}{error}; the config.json and the map's defaults lack it"
+        ) from None

@@ -50,7 +50,11 @@ def _at_layer(value: Value, layer: int) -> Value:
 
 
 def fill(
-    module: Any, entries: Mapping[str, str], params: Mapping[str, Any], config: Mapping[str, Any], lines: Lines
+    module: Any,
+    entries: Mapping[str, str],
+    params: Mapping[str, Any],
+    config: Mapping[str, Any],
+    lines: Lines,
 ) -> None:
     """Gives every parameter of `module` its value.
 
@@ -79,7 +83,9 @@ def fill(
             raise MapError(f"{at}{name} is made of {listed(absent)}, which this variant does not have")
         parameter = own[name]
         if parameter.is_meta or not parameter.is_floating_point():
-            kind = "on the meta device, without values" if parameter.is_meta else f"of dtype {parameter.dtype}"
+            kind = (
+                "on the meta device, without values" if parameter.is_meta else f"of dtype {parameter.dtype}"
+            )
             raise MapError(
                 f"{at}{name} is {kind}; build the module with floating-point parameters on a real device"
             )
@@ -114,7 +120,7 @@ def shapes_of(
             found[needed[0]] = tuple(parameter.shape)
         elif needed and parameter.numel() % sum(widths) == 0:
             rows = parameter.numel() // sum(widths)
-            found.update((canonical, (rows, width)) for canonical, width in zip(needed, widths))
+            found.update((canonical, (rows, width)) for canonical, width in zip(needed, widths, strict=True))
         else:
             found["+".join(needed) or name] = tuple(parameter.shape)
     return found

@@ -24,7 +24,9 @@ class Hooks:
         self.lines = lines
         for name, entry in plan.items():
             for i in range(layers) if "{i}" in name else (None,):
-                tap, path = (text if i is None else text.replace("{i}", str(i)) for text in (name, entry["module"]))
+                tap, path = (
+                    text if i is None else text.replace("{i}", str(i)) for text in (name, entry["module"])
+                )
                 try:
                     submodule = module.get_submodule(path)
                 except AttributeError as error:

@@ -74,7 +74,7 @@ def arrange(config: Mapping[str, Any], weight: Any, pattern: str) -> Any:
     if len(groups) != weight.dim():
         raise ValueError(f"'{left.strip()}' has {len(groups)} axes, the parameter {weight.dim()}")
     sizes: list[int] = []
-    for group, size in zip(groups, weight.shape):
+    for group, size in zip(groups, weight.shape, strict=True):
         known = [int(config.get(axis, -1)) for axis in group]
         rest = size // max(1, math.prod(n for n in known if n > 0))
         sizes += [n if n > 0 else rest for n in known]
@@ -138,5 +138,9 @@ TRANSFORMS: dict[str, Transform] = {
         times,
     )
 }
-FILLS: dict[str, Callable[[Any], Any]] = {"zeros": torch.zeros_like, "ones": torch.ones_like, "keep": lambda parameter: parameter}
+FILLS: dict[str, Callable[[Any], Any]] = {
+    "zeros": torch.zeros_like,
+    "ones": torch.ones_like,
+    "keep": lambda parameter: parameter,
+}
 """What fills a parameter that no canonical one corresponds to; `keep` leaves the module's own value."""

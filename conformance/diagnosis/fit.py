@@ -225,8 +225,14 @@ def margin(got: Named[Array], want: Named[Array], allowed: Array, mask: Array | 
 
 
 def stage_fit(bench: Bench, scenario: Scenario, suspect: Suspect, dtype: str, tap: str) -> float:
-    """How well a mistake explains one stage, read on the target's own tensors before it."""
+    """How well a mistake explains one stage, read on the target's own tensors before it.
+
+    A mistake that replaces other stages too has to explain those that are seen of the same layer.
+    """
     seen = bench.observe(scenario, dtype)
+    mistakes = [scenario.pack.program.mistakes[name] for name in suspect.names]
+    prefix = tap[: len(tap) - len(tap.rpartition(".")[2])]
+    stages = {tap, *(prefix + tensor for mistake in mistakes for _, tensor in mistake.replace)}
     made: list[dict[str, Named[Array]]] = [{} for _ in seen.steps]
     try:
         scenario.read(
@@ -237,14 +243,13 @@ def stage_fit(bench: Bench, scenario: Scenario, suspect: Suspect, dtype: str, ta
     true = bench.local(scenario, dtype)
     worst, changed = 0.0, False
     for i, step in enumerate(seen.steps):
-        if tap not in step.taps or tap not in made[i]:
-            continue
-        got, want, right = step.taps[tap], made[i][tap], true[i][tap]
-        if set(want.axes) != set(got.axes):
-            return NO_FIT
-        allowed = bench.local_allowed(scenario, dtype, i, tap).transpose(
-            [right.axes.index(a) for a in want.axes]
-        )
-        worst = max(worst, margin(got, want, allowed, None))
-        changed |= margin(right, want, allowed, None) > 1
+        for stage in stages & step.taps.keys() & made[i].keys() & true[i].keys():
+            got, want, right = step.taps[stage], made[i][stage], true[i][stage]
+            if set(want.axes) != set(got.axes):
+                return NO_FIT
+            allowed = bench.local_allowed(scenario, dtype, i, stage).transpose(
+                [right.axes.index(a) for a in want.axes]
+            )
+            worst = max(worst, margin(got, want, allowed, None))
+            changed |= stage == tap and margin(right, want, allowed, None) > 1
     return worst if changed else NO_FIT

@@ -56,7 +56,7 @@ def judge(question: Question) -> Judgement:
         )
     got, true, wanted = float(np.mean(own)), float(np.mean(exact)), float(body.equals)
     error = float(np.std(exact, ddof=1) / np.sqrt(len(exact))) if len(exact) > 1 else abs(true - wanted)
-    allowed = abs(true - wanted) + BOUND * error + rounding(question, places(want, body.tensor)[0])
+    allowed = abs(true - wanted) + BOUND * error + rounding(question)
     margin = abs(got - wanted) / allowed if np.isfinite(got) and allowed > 0 else float("inf")
     said = f"the mean of {body.expression} is {got:.4g}; {wanted:g} ± {allowed:.2g} was expected"
     text = Text(said, f"{body.expression} 的均值为 {got:.4g}；应为 {wanted:g} ± {allowed:.2g}")
@@ -84,13 +84,14 @@ def reseeded(scenario: Scenario, i: int) -> Scenario:
     )
 
 
-def rounding(question: Question, name: str) -> float:
+def rounding(question: Question) -> float:
     """What the dtype's own rounding may move the mean by: the mean of the elements' tolerances, seed 0.
 
     Without it a statistic that has no sampling error (a mean that a norm makes 0) would allow nothing.
     """
     body: StatisticDocument = question.claim.body
     scenario, bench = question.scenario, question.bench
+    name = places(bench.expected(scenario)[0], body.tensor)[0]
     exact = bench.expected(scenario)[0].find(name)
     noisy = bench.spreads.samples(scenario, question.dtype)[0].find(name)
     assert exact is not None

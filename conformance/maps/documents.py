@@ -11,9 +11,7 @@ import msgspec
 
 from conformance.pack.documents import Document, Scalar
 
-Operation = Literal[
-    "model", "block", "multi_head_attention", "layer_norm", "rms_norm", "ffn", "swiglu"
-]
+Operation = Literal["model", "block", "multi_head_attention", "layer_norm", "rms_norm", "ffn", "swiglu"]
 Dtype = Literal["float64", "float32", "float16", "bfloat16"]
 Where = str | int | list[str | int]
 """An index, a key or an attribute of what was returned, or a path of them."""

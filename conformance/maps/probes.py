@@ -10,23 +10,24 @@ from conformance.pack.model import Pack, Variant
 from conformance.plan.scenario import Scenarios
 
 
-def probes(pack: Pack, variants: Sequence[Variant], operation: str) -> list[Mapping[str, Any]]:
+def probes(
+    pack: Pack, variants: Sequence[Variant], operation: str, *, context: bool = False
+) -> list[Mapping[str, Any]]:
     """For each variant the config, and the shape of each parameter, of the first case of an operation.
 
-    Operations that take no config (a norm) have none.
+    `context` asks for a case that has one. Operations that take no config (a norm) have none.
     """
-    found = []
+    found: list[Mapping[str, Any]] = []
+    entry = pack.operations[operation]
+    if operation != "model" and not any(a.everything == "config" for a in entry.arguments.values()):
+        return []
+    cases = [c for c in pack.cases.values() if c.operation == operation]
+    if context:
+        cases = [c for c in cases if c.given.get("context") is not None]
     for variant in variants:
         scenarios = Scenarios(pack, 0)
-        for case in pack.cases.values():
-            entry = pack.operations[case.operation]
-            if entry.name != operation or not any(
-                a.everything == "config" for a in entry.arguments.values()
-            ) and operation != "model":
-                continue
-            scenario = scenarios.of(case, variant)
-            if scenario is not None:
-                shapes = {name: list(t.array.shape) for name, t in scenario.parameters.items()}
-                found.append({"config": config(scenario), "params": shapes})
-                break
+        scenario = next(filter(None, (scenarios.of(case, variant) for case in cases)), None)
+        if scenario is not None:
+            shapes = {name: list(t.array.shape) for name, t in scenario.parameters.items()}
+            found.append({"config": config(scenario), "params": shapes})
     return found

@@ -35,7 +35,7 @@ def ready_maps() -> dict[str, Path]:
 
 
 def module_arguments(words: Sequence[str], map_file: Path | None, pack: Pack | None) -> tuple[str, ...]:
-    """What `adapters/pytorch.py` is given: one text of JSON.
+    """What `adapters/pytorch.py` is given: the module, and the rest as JSON.
 
     Args:
         words: `my_file.py:GPT`, `package.module:build`, `hf:CLASS` or `hf:PATH`, then `name=value`
@@ -57,12 +57,12 @@ def module_arguments(words: Sequence[str], map_file: Path | None, pack: Pack | N
         near = suggestion(module, list(ready_maps()))
         raise ModuleTargetError(
             f"{first} needs a map: pass --map map.yaml. `conformance new map.yaml --framework torch --inspect {first}` "
-            f"writes a first one; there are ready ones for {', '.join(ready_maps())}" + (f"; {near}" if near else "")
+            f"writes a first one; there are ready ones for {', '.join(ready_maps())}"
+            + (f"; {near}" if near else "")
         )
     loaded = load_map(found)
     plan = _overridden(loaded, rest)
     given: dict[str, Any] = {
-        "module": module,
         "map": plan,
         "file": str(map_file) if map_file else found.name,
         "lines": loaded.lines,
@@ -74,8 +74,13 @@ def module_arguments(words: Sequence[str], map_file: Path | None, pack: Pack | N
             variants = [variant_of(pack, entry, f"{found}: `variant`") for entry in loaded.variants]
         except VariantError as error:
             raise ModuleTargetError(str(error)) from None
-        given["probes"] = probes(pack, variants, loaded.document.operation)
-    return (json.dumps(given),)
+        given["probes"] = probes(
+            pack,
+            variants,
+            loaded.document.operation,
+            context=bool(plan["call"].get("context", {}).get("required")),
+        )
+    return module, json.dumps(given)
 
 
 def _module(words: str) -> str:
@@ -122,7 +127,9 @@ def _overridden(loaded: ModuleMap, words: Sequence[str]) -> dict[str, Any]:
     for word in words:
         name, sign, value = word.partition("=")
         if not sign or not name:
-            raise ModuleTargetError(f"'{word}' is no name=value; further words are arguments of the module's config")
+            raise ModuleTargetError(
+                f"'{word}' is no name=value; further words are arguments of the module's config"
+            )
         try:
             arguments[name] = yaml.safe_load(value)
         except yaml.YAMLError:

@@ -12,6 +12,10 @@ import numpy as np
 from conformance.language.arithmetic import Array
 from conformance.results.records import Evidence
 from conformance.session import Call, ModelCall, OperationCall
+from conformance.targets import Target
+
+ARGUMENTS = "arguments of the adapter"
+"""Under this name a bundled adapter's arguments lie beside the arrays."""
 
 
 @dataclass(frozen=True)
@@ -24,16 +28,30 @@ class Reproduction:
 
 
 def reproduction(
-    call: Call, target: Path, framework: str, dtype: str, folder: Path, file: str, evidence: Evidence | None
+    call: Call,
+    target: Target,
+    framework: str,
+    dtype: str,
+    folder: Path,
+    file: str,
+    evidence: Evidence | None,
 ) -> Reproduction:
     """How to make `call` by hand. `folder` is where the array file will lie."""
     arrays: dict[str, Array] = {}
     lines = [
-        "import importlib.util, types",
+        "import importlib.util, sys, types",
         "import numpy as np",
-        f"spec = importlib.util.spec_from_file_location('target', {str(target)!r})",
-        "target = importlib.util.module_from_spec(spec); spec.loader.exec_module(target)",
         f"data = dict(np.load({str(folder / file)!r}))",
+    ]
+    if target.arguments:  # a bundled adapter, which finds them where a program would
+        arrays[ARGUMENTS] = np.array(target.arguments)
+        lines += [
+            f"sys.path.insert(0, {str(target.path.parent)!r})",
+            f"sys.argv[1:] = [str(word) for word in data.pop({ARGUMENTS!r})]",
+        ]
+    lines += [
+        f"spec = importlib.util.spec_from_file_location('target', {str(target.path)!r})",
+        "target = importlib.util.module_from_spec(spec); spec.loader.exec_module(target)",
     ]
     if framework == "torch":
         lines += [
@@ -104,4 +122,5 @@ def _model(call: ModelCall, dtype: str, arrays: dict[str, Array]) -> list[str]:
             lines.append(f"logits, cache = model.forward({', '.join(arguments)}, cache=cache)")
         else:
             lines.append(f"logits = model.forward({', '.join(arguments)})")
+            lines.append("logits = logits[0] if isinstance(logits, tuple) else logits")
     return lines

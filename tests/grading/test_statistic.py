@@ -31,7 +31,17 @@ def pack(tmp_path_factory):
 
 
 def verdicts(pack: Path, path: Path, folder: Path) -> dict[str, str]:
-    command = ["run", str(path), "--pack", str(pack), "--select", "q007.*-on-average", "-o", str(folder), "-q"]
+    command = [
+        "run",
+        str(path),
+        "--pack",
+        str(pack),
+        "--select",
+        "q007.*-on-average",
+        "-o",
+        str(folder),
+        "-q",
+    ]
     CliRunner().invoke(main, [*command, "--variant", "minimal", "--dtype", "float32"])
     lines = [json.loads(line) for line in (folder / "results.jsonl").read_text(encoding="utf-8").splitlines()]
     return {line["claim"]: line["verdict"] for line in lines if line["kind"] == "verdict"}
