@@ -147,7 +147,8 @@ def _probe():
     for probe in _given["probes"]:
         config, params = (
             probe["config"],
-            {name: torch.zeros(shape) for name, shape in probe["params"].items()},
+            # All different, so that two values for one tied parameter show.
+            {name: torch.full(shape, 1 + i / 64) for i, (name, shape) in enumerate(probe["params"].items())},
         )
         try:
             held = _map.held(config, params, torch.float32)

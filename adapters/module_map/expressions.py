@@ -13,7 +13,7 @@ import operator
 import re
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple
 
 _BINARY: dict[type, Any] = {
     ast.Add: operator.add,
@@ -132,7 +132,7 @@ class Canonical(NamedTuple):
     name: str
 
 
-Value = Union[Made, Canonical, str, float]
+Value = Made | Canonical | str | float
 _TOKEN = re.compile(
     r"\s*(?:(?P<text>'[^']*')|(?P<number>-?\d+(?:\.\d+)?(?![\w.{]))|(?P<name>[A-Za-z_][\w.{}]*)|(?P<mark>[(),]))"
 )

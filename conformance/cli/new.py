@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
 from conformance.cli import Exit
 
+SECONDS = 120
+NO_TORCH = "; `pip install torch` gets it (pytorch.org says how to get the smaller build without CUDA)"
 TEMPLATES = Path(__file__).resolve().parent.parent / "templates"
 
 
@@ -20,29 +25,67 @@ TEMPLATES = Path(__file__).resolve().parent.parent / "templates"
     show_default=True,
     help="What its arrays are.",
 )
+@click.option(
+    "--inspect",
+    "module",
+    metavar="FILE:CLASS",
+    default="",
+    help="Write a first map (YAML) of this torch.nn.Module instead, from one run of it.",
+)
+@click.option("--python", metavar="EXE", default=sys.executable, help="The interpreter that runs the module.")
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
 @click.pass_context
-def command(context: click.Context, file: Path, framework: str, force: bool) -> None:
+def command(
+    context: click.Context, file: Path, framework: str, module: str, python: str, force: bool
+) -> None:
     """Write a commented adapter skeleton to FILE, ready to be graded and filled in."""
-    template = TEMPLATES / f"{framework}.py.txt"
-    if not template.is_file():
-        click.echo(
-            f"usage: there is no skeleton for {framework} in this version; use numpy or torch", err=True
-        )
-        context.exit(Exit.USAGE)
-    if file.suffix != ".py":
-        click.echo(
-            f"usage: {file} should end with .py, since `conformance run` takes it as an adapter file",
-            err=True,
-        )
-        context.exit(Exit.USAGE)
     if file.exists() and not force:
-        click.echo(f"usage: {file} exists already; pass --force to write over it", err=True)
-        context.exit(Exit.USAGE)
-    text = template.read_text(encoding="utf-8").replace("{name}", str(file))
+        _refuse(context, f"{file} exists already; pass --force to write over it")
+    if module:
+        if framework != "torch" or file.suffix not in (".yaml", ".yml"):
+            _refuse(
+                context,
+                "--inspect writes the map of a PyTorch module: new map.yaml --framework torch --inspect …",
+            )
+        text = _draft(context, module, python)
+        advice = f"conformance run pytorch {module} --map {file}"
+    else:
+        text, advice = _skeleton(context, file, framework), f"conformance run {file}"
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
-        click.echo(f"usage: {file} cannot be written: {error.strerror}", err=True)
-        context.exit(Exit.USAGE)
-    click.echo(f"{file} is written; grade it with: conformance run {file}")
+        _refuse(context, f"{file} cannot be written: {error.strerror}")
+    click.echo(f"{file} is written; grade it with: {advice}")
+
+
+def _refuse(context: click.Context, message: str) -> NoReturn:
+    click.echo(f"usage: {message}", err=True)
+    context.exit(Exit.USAGE)
+
+
+def _draft(context: click.Context, module: str, python: str) -> str:
+    """A first map. The module runs in a process of its own, for as long as an import may take."""
+    from conformance.locations import bundled
+
+    program = [python, str(bundled("adapters") / "module_map"), module]
+    try:
+        done = subprocess.run(program, capture_output=True, text=True, timeout=SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        _refuse(context, f"{module} did not end within {SECONDS} s of being built and run")
+    except OSError as error:
+        _refuse(context, f"the interpreter {python} cannot be started: {error.strerror}; check --python")
+    if done.returncode == 0:
+        return done.stdout
+    lines = done.stderr.strip().splitlines() or ["it ended without a word"]
+    advice = NO_TORCH if "No module named 'torch'" in lines[-1] else ""
+    click.echo(f"target: {module}: {lines[-1]}{advice}", err=True)
+    sys.exit(Exit.NOTHING_GRADABLE)
+
+
+def _skeleton(context: click.Context, file: Path, framework: str) -> str:
+    template = TEMPLATES / f"{framework}.py.txt"
+    if not template.is_file():
+        _refuse(context, f"there is no skeleton for {framework} in this version; use numpy or torch")
+    if file.suffix != ".py":
+        _refuse(context, f"{file} should end with .py, since `conformance run` takes it as an adapter file")
+    return template.read_text(encoding="utf-8").replace("{name}", str(file))

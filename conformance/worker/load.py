@@ -16,6 +16,10 @@ from .signatures import MAX_STRING, Signature, signature_of
 
 FRAMEWORKS = ("numpy", "torch")
 FULLY_MASKED = ("zero", "mean", "unmasked", "error", "avoids")
+NO_TORCH = (
+    "`pip install torch` gets it (pytorch.org says how to get the smaller build without CUDA); "
+    "or name an interpreter that has it with --python"
+)
 MAX_ENTRIES = 64  # of a list of variants or dtypes
 
 
@@ -135,6 +139,10 @@ def _import(path: str, arguments: Sequence[str], sources: Sources) -> Any:
     try:
         spec.loader.exec_module(module)
     except BaseException as error:  # SystemExit too: sys.exit() on import is the submission's
+        if isinstance(error, ModuleNotFoundError) and error.name == "torch":
+            raise Refused(
+                f"it needs PyTorch, which {sys.executable} does not have", NO_TORCH, file=path
+            ) from None
         advice = vars(type(error)).get("refusal")
         if type(advice) is str:  # a bundled adapter says itself what is wrong
             raise Refused(message_of(error), advice, file=path) from None
