@@ -12,6 +12,12 @@ class MapError(ValueError):
     """Advice; that an exception has it says that its message is for the person who grades, without a traceback."""
 
 
+class NoVariant(MapError):
+    """A config asks for a model that the program is no variant of."""
+
+    refusal = "only what is a variant of the program can be graded; docs/module-maps.md lists its choices"
+
+
 class Lines:
     """Where each entry of a map stands: '' where the map has no file."""
 

@@ -98,8 +98,8 @@ def _value(node: ast.AST, names: Mapping[str, Any]) -> Any:
         left, right = _value(node.left, names), _value(node.comparators[0], names)
         return _COMPARE[type(node.ops[0])](left, right)
     if isinstance(node, ast.BoolOp):
-        values = [bool(_value(part, names)) for part in node.values]
-        return all(values) if isinstance(node.op, ast.And) else any(values)
+        parts = (bool(_value(part, names)) for part in node.values)  # as Python: no further than needed
+        return all(parts) if isinstance(node.op, ast.And) else any(parts)
     if isinstance(node, ast.IfExp):
         return _value(node.body if _value(node.test, names) else node.orelse, names)
     if isinstance(node, (ast.List, ast.Tuple)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .errors import Lines, MapError
+from .errors import Lines, MapError, NoVariant
 from .expressions import computed
 
 
@@ -13,7 +13,8 @@ def hub_variant(plan: Mapping[str, Any], fields: Mapping[str, Any], lines: Lines
     """The map's first variant, its choices taken from the fields.
 
     Raises:
-        MapError: the config asks for what no variant of the program is, or lacks a field.
+        NoVariant: the config asks for what no variant of the program is.
+        MapError: it lacks a field.
     """
     hub = plan["hub"]
     names = {**hub["defaults"], **fields}
@@ -21,7 +22,7 @@ def hub_variant(plan: Mapping[str, Any], fields: Mapping[str, Any], lines: Lines
     variant = {"base": first} if isinstance(first, str) else dict(first)
     for i, refusal in enumerate(hub["refuse"]):
         if _value(refusal["when"], names, lines, "refuse", str(i)):
-            raise MapError(f"this config.json is of no variant of the program: {refusal['because']}")
+            raise NoVariant(f"this config.json is of no variant of the program: {refusal['because']}")
     for choice, text in hub["choices"].items():
         variant[choice] = _value(text, names, lines, "choices", choice)
     return variant

@@ -102,12 +102,15 @@ def _layer(
     roles: dict[str, tuple[tuple[str, ...], str]] = {}
     order = iter("qkvo")
     wide = [use for use in matrices if {sizes.hidden, 2 * sizes.hidden} & set(shapes[use.name])]
+    done = False  # with attention: what comes after its output projection is the feed-forward network
     for use in matrices:
         if use in wide:
             continue
         shape = shapes[use.name]
         letter = next((key for key, names in PROJECTIONS.items() if word(use.name) in names), None)
-        if sizes.width * 3 in shape:
+        if done and not letter:
+            wide.append(use)
+        elif sizes.width * 3 in shape:
             roles[use.name] = ("w_q", "w_k", "w_v"), "the order q, k, v within it is a guess"
             order = iter("o")
         elif letter:
@@ -120,6 +123,7 @@ def _layer(
             order = iter("o")
         else:
             roles[use.name] = (f"w_{next(order, 'o')}",), "by its order of use"
+        done = done or roles.get(use.name, ((), ""))[0] == ("w_o",)
     roles |= _feed_forward(wide, shapes, sizes)
     for use in matrices:
         names, why = roles[use.name]
@@ -146,7 +150,7 @@ def _feed_forward(
     gated = len(into) > 1 or bool(fused)
     roles: dict[str, tuple[tuple[str, ...], str]] = {}
     for use, name in zip(into, ("gate", "up") if gated else ("1",), strict=False):
-        said = next((part for part, words in GATES.items() if word(use.name) in words), None)
+        said = next((part for part, words in GATES.items() if gated and word(use.name) in words), None)
         if use in fused:
             roles[use.name] = ("w_gate", "w_up"), "gate before up is a guess"
         else:

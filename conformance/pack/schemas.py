@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from conformance.locations import bundled
+from conformance.maps.documents import MapDocument
 from conformance.pack import documents as d
 from conformance.pack.model import DTYPES, LEVELS, RUNGS
 
@@ -88,8 +89,9 @@ FILES: dict[str, type[msgspec.Struct]] = {
     "claims": ClaimsFile,
     "statements": StatementsFile,
     "pack": d.PackDocument,
+    "map": MapDocument,
 }
-"""Each kind of file by the name of the file or of its folder."""
+"""Each kind of file by the name of the file or of its folder; a map is no part of a pack."""
 
 # What loading asks beyond the types of the structs, where its own messages say it better.
 _VALUES: dict[tuple[str, str], tuple[str, ...]] = {
