@@ -123,7 +123,7 @@ def build(
 
 
 def _valued(value: Any, config: Mapping[str, Any], source: Source, lines: Lines, path: str) -> Any:
-    if isinstance(value, dict) and not {"import", "by"} & value.keys():
+    if isinstance(value, dict) and not {"import", "by", "make"} & value.keys():
         return {k: _valued(v, config, source, lines, f"{path}/{k}") for k, v in value.items()}
     try:
         return value_of(value, config, source.find)

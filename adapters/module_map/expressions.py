@@ -39,7 +39,8 @@ _COMPARE: dict[type, Any] = {
 def value_of(value: Any, names: Mapping[str, Any], find: Any = None) -> Any:
     """A value of the map: strings that begin with `=` are computed, `{import: a.b:c}` is looked up.
 
-    `{by: ffn, relu: …, gelu: …}` chooses by a field of the config.
+    `{by: ffn, relu: …, gelu: …}` chooses by a field of the config, `{make: a.b:C, with: …}` makes an
+    object.
 
     Raises ValueError, with the reason, for what is no expression or has an unknown name.
     """
@@ -53,6 +54,8 @@ def value_of(value: Any, names: Mapping[str, Any], find: Any = None) -> Any:
             if str(chosen) not in value:
                 raise ValueError(f"{value['by']} is {chosen!r}, which is not among {', '.join(value)}")
             return value_of(value[str(chosen)], names, find)
+        if "make" in value:
+            return (find or imported)(value["make"])(**value_of(value.get("with", {}), names, find))
         if "import" in value:
             found = (find or imported)(value["import"])
             more = value_of(value.get("with", {}), names, find)
@@ -119,6 +122,14 @@ def _value(node: ast.AST, names: Mapping[str, Any]) -> Any:
     raise ValueError(f"'{ast.unparse(node)}' may not stand here")
 
 
+LAYER = re.compile(r"\{(\d*)i(?:\+(\d+))?\}")
+
+
+def at_layer(text: str, layer: int) -> str:
+    """A name with its place for the layer's number filled: `{i}`; `{2i}` and `{2i+1}` where two parts of a layer count."""
+    return LAYER.sub(lambda m: str(int(m[1] or 1) * layer + int(m[2] or 0)), text)
+
+
 class Made(NamedTuple):
     """A transform applied to values and words: `times(w_q, '= d_head ** 0.5')`."""
 
@@ -134,7 +145,7 @@ class Canonical(NamedTuple):
 
 Value = Made | Canonical | str | float
 _TOKEN = re.compile(
-    r"\s*(?:(?P<text>'[^']*')|(?P<number>-?\d+(?:\.\d+)?(?![\w.{]))|(?P<name>[A-Za-z_][\w.{}]*)|(?P<mark>[(),]))"
+    r"\s*(?:(?P<text>'[^']*')|(?P<number>-?\d+(?:\.\d+)?(?![\w.{]))|(?P<name>[A-Za-z_][\w.{}+]*)|(?P<mark>[(),]))"
 )
 
 

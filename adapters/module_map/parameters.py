@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from .errors import Lines, MapError, listed
-from .expressions import Canonical, Made, Value, names_in, parsed
+from .expressions import LAYER, Canonical, Made, Value, at_layer, names_in, parsed
 from .transforms import FILLS, TRANSFORMS
 
 
@@ -16,10 +16,9 @@ def expanded(entries: Mapping[str, str], layers: int, lines: Lines) -> dict[str,
     """Each parameter of the module with its expression and the entry that says so; `{i}` counts the layers."""
     result: dict[str, tuple[Value, str]] = {}
     for name, text in entries.items():
-        numbers: Iterable[int | None] = range(layers) if "{i}" in name else [None]
+        numbers: Iterable[int | None] = range(layers) if LAYER.search(name) else [None]
         for number in numbers:
-            own = name if number is None else name.replace("{i}", str(number))
-            words = text if number is None else text.replace("{i}", str(number))
+            own, words = (t if number is None else at_layer(t, number) for t in (name, text))
             try:
                 value = every(parsed(words), layers)
             except ValueError as error:
@@ -34,7 +33,7 @@ def every(value: Value, layers: int) -> Value:
         return value
     arguments: list[Value] = []
     for argument in value.arguments:
-        if value.transform == "stack" and any("{i}" in name for name in names_in(argument)):
+        if value.transform == "stack" and any(LAYER.search(name) for name in names_in(argument)):
             arguments += [_at_layer(argument, i) for i in range(layers)]
         else:
             arguments.append(every(argument, layers))
@@ -43,7 +42,7 @@ def every(value: Value, layers: int) -> Value:
 
 def _at_layer(value: Value, layer: int) -> Value:
     if isinstance(value, Canonical):
-        return Canonical(value.name.replace("{i}", str(layer)))
+        return Canonical(at_layer(value.name, layer))
     if isinstance(value, Made):
         return Made(value.transform, tuple(_at_layer(argument, layer) for argument in value.arguments))
     return value

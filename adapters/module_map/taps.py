@@ -9,7 +9,7 @@ import torch
 
 from .call import picked
 from .errors import Lines, MapError
-from .expressions import value_of
+from .expressions import LAYER, at_layer, value_of
 
 
 class Hooks:
@@ -23,10 +23,8 @@ class Hooks:
         self.config = config
         self.lines = lines
         for name, entry in plan.items():
-            for i in range(layers) if "{i}" in name else (None,):
-                tap, path = (
-                    text if i is None else text.replace("{i}", str(i)) for text in (name, entry["module"])
-                )
+            for i in range(layers) if LAYER.search(name) else (None,):
+                tap, path = (text if i is None else at_layer(text, i) for text in (name, entry["module"]))
                 try:
                     submodule = module.get_submodule(path)
                 except AttributeError as error:
