@@ -59,6 +59,10 @@ class Impossible(Exception):
     """This interpreter cannot make arrays of the dtype; the text says why."""
 
 
+class NoDevice(Exception):
+    """The machine does not have the device; the text says what PyTorch sees."""
+
+
 def name_of(value: Any) -> str:
     """Name of the type of `value`; a metaclass is not asked."""
     return str(type.__getattribute__(type(value), "__name__"))[:100]
@@ -176,13 +180,16 @@ class NumPy:
 
 
 class Torch(NumPy):
-    """PyTorch tensors on the CPU; results may be tensors or NumPy arrays."""
+    """PyTorch tensors on a device; results may be tensors of any device, or NumPy arrays."""
 
     name = "torch"
 
-    def __init__(self) -> None:
-        """Raises ImportError when the interpreter has no PyTorch."""
+    def __init__(self, device: str = "cpu") -> None:
+        """Raises ImportError when the interpreter has no PyTorch, NoDevice when it sees no such device."""
         torch = importlib.import_module("torch")
+        if device == "cuda" and not torch.cuda.is_available():
+            raise NoDevice("this PyTorch sees no CUDA device")
+        self._device = device
         torch.set_num_threads(1)  # two sessions side by side must not fight over the cores
         self._torch = torch
         self._tensor = torch.Tensor
@@ -197,7 +204,7 @@ class Torch(NumPy):
 
     def make(self, raw: Array, name: str) -> Any:
         """A fresh, contiguous tensor of the values `raw`, floats as dtype `name`."""
-        tensor = self._from_numpy(array(raw))
+        tensor = self._from_numpy(array(raw)).to(self._device)
         return tensor.to(self._types[name]) if raw.dtype.kind == "f" else tensor
 
     def unchanged(self, given: Any, raw: Array, name: str) -> bool:
@@ -242,6 +249,9 @@ class Torch(NumPy):
         return super().memory(value)
 
 
-def framework(name: str) -> NumPy:
-    """The framework called `name` ('numpy' or 'torch'). Raises ImportError when it is missing."""
-    return Torch() if name == "torch" else NumPy()
+def framework(name: str, device: str = "cpu") -> NumPy:
+    """The framework called `name` ('numpy' or 'torch'), with arrays on `device`.
+
+    Raises ImportError when it is missing, NoDevice when it sees no such device.
+    """
+    return Torch(device) if name == "torch" else NumPy()

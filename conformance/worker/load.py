@@ -11,10 +11,11 @@ from types import FunctionType
 from typing import Any, Callable, NamedTuple
 
 from .failures import Sources, describe_error, message_of, read_text
-from .frameworks import DTYPES, NumPy, describe, framework
+from .frameworks import DTYPES, NoDevice, NumPy, describe, framework
 from .signatures import MAX_STRING, Signature, signature_of
 
 FRAMEWORKS = ("numpy", "torch")
+DEVICES = ("cpu", "cuda")
 FULLY_MASKED = ("zero", "mean", "unmasked", "error", "avoids")
 NO_TORCH = (
     "`pip install torch` gets it (pytorch.org says how to get the smaller build without CUDA); "
@@ -64,8 +65,20 @@ def load(path: str, names: Sequence[str], arguments: Sequence[str]) -> tuple[Tar
     dtypes = read.dtypes()
     variants = read.variants()
     fully_masked = read.one_of("fully_masked", FULLY_MASKED)
+    device = read.one_of("device", DEVICES) or "cpu"
+    if device != "cpu" and framework_name != "torch":
+        raise Refused(
+            f'it declares device = "{device}"; only PyTorch has devices', 'declare framework = "torch"', file=path
+        )
     try:
-        arrays = framework(framework_name)
+        arrays = framework(framework_name, device)
+    except NoDevice as error:
+        raise Refused(
+            f'it declares device = "{device}", and {error}',
+            'grade it where there is one, or declare device = "cpu"',
+            file=path,
+            line=read.line("device"),
+        ) from None
     except ImportError as error:
         raise Refused(
             f'it declares framework = "{framework_name}", but {sys.executable} has none: {error}',

@@ -159,3 +159,29 @@ def test_numpy_bfloat16_without_ml_dtypes_is_not_offered(submit):
     assert isinstance(outcome, NotOffered)
     assert "ml_dtypes" in outcome.reason
     assert isinstance(session.call(softmax(), "float32"), Returned)
+
+
+def test_a_device_that_is_not_there_is_said(torch_session):
+    import torch
+
+    if torch.cuda.is_available():
+        assert torch_session(SOFTMAX + 'device = "cuda"\n').offer.framework == "torch"
+        return
+    with pytest.raises(TargetError, match="sees no CUDA device"):
+        torch_session(SOFTMAX + 'device = "cuda"\n')
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (SOFTMAX + 'device = "tpu"\n', 'one of "cpu", "cuda"'),
+        ('device = "cuda"\ndef softmax(x, axis): return x\n', "only PyTorch has devices"),
+    ],
+)
+def test_a_device_that_does_not_exist_is_refused(torch_session, source, said):
+    with pytest.raises(TargetError, match=said):
+        torch_session(source)
+
+
+def test_the_cpu_may_be_declared(torch_session):
+    assert isinstance(torch_session(SOFTMAX + 'device = "cpu"\n').call(softmax(), "float32"), Returned)
