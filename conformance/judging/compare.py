@@ -72,7 +72,7 @@ def arrays(axes: Sequence[str], place: Sequence[Any], got: Array, expected: Arra
     while got.size > ARRAY_ELEMENTS and got.ndim > 2:
         fixed[kept[0]] = int(place[0])
         got, expected, place, kept = got[place[0]], expected[place[0]], place[1:], kept[1:]
-    if got.size > ARRAY_ELEMENTS:
+    if got.size > ARRAY_ELEMENTS or not got.ndim:
         return {}
     return {"axes": kept, "fixed": fixed, "got": rounded(got), "expected": rounded(expected)}
 

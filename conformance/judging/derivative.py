@@ -1,27 +1,37 @@
 """`derivative: {tensor, by, step}`: finite secants along random directions equal the program's.
 
 A secant needs no autograd, and over a finite step it is exact for both sides: the difference of
-two calls, divided by the step, with the rounding of both.
+two calls, divided by the step, with the rounding of both. Where the target records gradients, its
+own are compared as well: a forward pass may be right and its graph cut.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 
 from conformance.judging.common import Question, judged
 from conformance.judging.compare import Comparison, compare
+from conformance.judging.observe import call_of
+from conformance.language.arithmetic import Array, Float64
 from conformance.language.errors import PackError
 from conformance.language.tensors import Named
+from conformance.noise import ROUNDOFF
 from conformance.pack.documents import DerivativeDocument
 from conformance.pack.model import Claim
 from conformance.plan import draws
 from conformance.plan.scenario import Scenario
 from conformance.results.records import Judgement
+from conformance.session import Gradient, OperationCall, Returned
 from conformance.tolerance import joined, tolerance
 
 DIRECTIONS = 2
+SMALL = 2.0**-9
+"""The step of the program's own differences; extrapolated, they are exact to about 1e-10."""
+GRADIENT_ROUNDINGS = 64
+"""Roundings that a gradient may add up; float32 leaves 4e-6 of it, and a cut graph changes it by its own size."""
 
 
 def reads(claim: Claim) -> frozenset[str]:
@@ -54,7 +64,66 @@ def judge(question: Question) -> Judgement:
         counts = question.counted(0, Named(axes, exact), question.claim.where)
         name = f"d {body.tensor} / d {body.by}"
         comparisons.append(compare(name, Named(axes, secant), exact, allowed, counts))
+        if i == 0:
+            weighted = by_autograd(question, body, np.where(np.isfinite(allowed), allowed, 0.0), counts)
+            comparisons += [weighted] if weighted is not None else []
     return judged(comparisons)
+
+
+def by_autograd(
+    question: Question, body: DerivativeDocument, allowed: Array, counts: Array | None
+) -> Comparison | None:
+    """The slope of a weighted sum of the output along a direction, by the target's own gradient.
+
+    None where there is no autograd or it recorded nothing, where `by` is no argument, and in sixteen bits, where a gradient's own
+    rounding leaves nothing to see. `allowed` is the tolerance of a secant of each element.
+    """
+    scenario = question.scenario
+    if question.bench.offer.framework != "torch" or body.by not in scenario.given:
+        return None
+    if question.dtype != "float32":
+        return None
+    want = question.bench.expected(scenario)[0].outputs[body.tensor]
+    random = draws.generator(scenario.seed, scenario.case.id, body.by, "weights")
+    weights = random.choice([-1.0, 0.0, 1.0], size=want.array.shape)
+    weights = weights if counts is None else np.where(np.broadcast_to(counts, weights.shape), weights, 0.0)
+    call = call_of(scenario, tap=False, expect=[{"gradient": scenario.given[body.by].array.shape}])
+    if not isinstance(call, OperationCall) or body.by not in call.arguments:
+        return None
+    outcome = question.bench.ask(replace(call, gradient=Gradient(body.by, weights)), scenario, question.dtype)
+    if not isinstance(outcome, Returned) or "gradient" not in outcome.outputs[0].tensors:
+        return None
+    gradient = np.asarray(outcome.outputs[0].tensors["gradient"], np.float64)
+    way = direction_of(scenario, body, 0)
+    slope = float(np.sum(gradient * way))
+    exact = extrapolated(scenario, body, weights)
+    # A gradient rounds about as often as the result does, each time by what passes through it.
+    rounding = GRADIENT_ROUNDINGS * ROUNDOFF[question.dtype] * float(np.sum(np.abs(gradient * way)))
+    tolerated = float(np.sum(np.abs(weights) * allowed)) + rounding
+    name = f"autograd's d {body.tensor} / d {body.by}"
+    return compare(name, Named((), np.array(slope)), np.array(exact), np.array(tolerated), None)
+
+
+def extrapolated(scenario: Scenario, body: DerivativeDocument, weights: Array) -> float:
+    """The program's slope of a weighted sum of its output: central differences at h and h/2, one step of Richardson's."""
+
+    def slope(step: float) -> float:
+        sides = [
+            shifted(scenario, msgspec.structs.replace(body, step=step), sign, 0)
+            .read(Float64())[0]
+            .outputs[body.tensor]
+            for sign in (1, -1)
+        ]
+        return float(np.sum(weights * (sides[0].array - sides[1].array))) / (2 * step)
+
+    return (4 * slope(SMALL / 2) - slope(SMALL)) / 3
+
+
+def direction_of(scenario: Scenario, body: DerivativeDocument, direction: int) -> Array:
+    """A direction in which `by` is moved: each element up, down, or not at all."""
+    group = scenario.given if body.by in scenario.given else scenario.parameters
+    random = draws.generator(scenario.seed, scenario.case.id, body.by, "direction", str(direction))
+    return random.choice([-1.0, 0.0, 1.0], size=group[body.by].array.shape)
 
 
 def shifted(scenario: Scenario, body: DerivativeDocument, sign: int, direction: int) -> Scenario:
@@ -64,7 +133,6 @@ def shifted(scenario: Scenario, body: DerivativeDocument, sign: int, direction: 
     if body.by not in group:
         raise PackError(f"'{scenario.case.id}' has no '{body.by}'", scenario.case.at)
     old = group[body.by]
-    random = draws.generator(scenario.seed, scenario.case.id, body.by, "direction", str(direction))
-    way = random.choice([-1.0, 0.0, 1.0], size=old.array.shape)
+    way = direction_of(scenario, body, direction)
     group[body.by] = Named(old.axes, old.array + sign * float(body.step) * way)
     return scenario.changed(given=given, parameters=parameters)

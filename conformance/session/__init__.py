@@ -5,7 +5,7 @@ with Session(Path("my_adapter.py"), names=["softmax"]) as session:
     outcome = session.call(OperationCall("softmax", {"x": x, "axis": -1}), "float32")
 """
 
-from conformance.session.calls import Call, ModelCall, OperationCall, Step, Value
+from conformance.session.calls import Call, Gradient, ModelCall, OperationCall, Step, Value
 from conformance.session.errors import EngineError, TargetError
 from conformance.session.launch import Limits
 from conformance.session.outcomes import (
@@ -27,6 +27,7 @@ __all__ = [
     "Call",
     "Crashed",
     "EngineError",
+    "Gradient",
     "Limits",
     "ModelCall",
     "NotOffered",

@@ -35,6 +35,19 @@ class Step:
 
 
 @dataclass(frozen=True, eq=False)
+class Gradient:
+    """Asks for a gradient by autograd instead of the result: of Σ weights · result, by an argument.
+
+    Attributes:
+        by: name of the argument, a float array.
+        weights: one for each element of the result.
+    """
+
+    by: str
+    weights: npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
 class OperationCall:
     """One call of a function, arguments by keyword.
 
@@ -49,6 +62,7 @@ class OperationCall:
         returns: names of the tensors returned; several come as a tuple, of which the first alone
             is enough. Default: `RETURNS`, else the names of `expect`, else 'output'.
         repetition: makes a call differ from an equal one, which would not be made again.
+        gradient: what comes back is a gradient, as 'gradient'; NotOffered where there is no autograd.
     """
 
     function: str
@@ -59,6 +73,7 @@ class OperationCall:
     config: Mapping[str, Value] | None = None
     returns: tuple[str, ...] | None = None
     repetition: int = 0
+    gradient: Gradient | None = None
 
     @property
     def entry(self) -> str:
@@ -68,6 +83,8 @@ class OperationCall:
     @property
     def outputs(self) -> tuple[str, ...]:
         """Names of the tensors that may come back, in the order of the tuple."""
+        if self.gradient is not None:
+            return ("gradient",)
         return self.returns or RETURNS.get(self.function) or tuple(self.expect) or ("output",)
 
     def digest(self) -> str:
@@ -77,7 +94,8 @@ class OperationCall:
     @cached_property
     def _digest(self) -> str:
         content = (self.function, self.arguments, self.optional, self.expect, self.tap, self.config)
-        return digest_of("operation", *content, self.outputs, self.repetition)
+        gradient = None if self.gradient is None else [self.gradient.by, self.gradient.weights]
+        return digest_of("operation", *content, self.outputs, self.repetition, gradient)
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,6 +33,9 @@ def request_of(call: Call, dtype: str, key: str, held: bool) -> tuple[dict[str, 
             "optional": sorted(call.optional),
             "returns": call.outputs,
         }
+        if call.gradient is not None:
+            weights = protocol.flatten({"weights": call.gradient.weights}, arrays, floats)
+            request["gradient"] = {"by": call.gradient.by, "weights": weights}
     else:
         request |= {
             "call": "model",

@@ -28,6 +28,8 @@ from numpy import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
@@ -118,6 +120,18 @@ class NumPy:
         """The context in which the submission's code runs."""
         return contextlib.nullcontext()
 
+    def differentiable(self) -> contextlib.AbstractContextManager[Any]:
+        """The context in which gradients are recorded. Raises Impossible where there are none."""
+        raise Impossible("NumPy has no autograd")
+
+    def leaf(self, value: Any) -> tuple[Any, Any]:
+        """An array whose gradient can be asked for, and the copy of it to compute with."""
+        raise Impossible("NumPy has no autograd")
+
+    def gradient(self, result: Any, leaf: Any, weights: Any) -> Any:
+        """The gradient of Σ weights · result by `leaf`. Raises Impossible where none was recorded."""
+        raise Impossible("NumPy has no autograd")
+
     def look(self, value: Any, limit: int, floats_only: bool = True) -> Seen:
         """What `value` is as a tensor. Raises NotATensor; never runs code of the submission."""
         if issubclass(type(value), generic):
@@ -194,6 +208,7 @@ class Torch(NumPy):
         self._torch = torch
         self._tensor = torch.Tensor
         self._inference = torch.inference_mode
+        self._enable_grad, self._grad = torch.enable_grad, torch.autograd.grad
         self._from_numpy = torch.from_numpy
         self._equal = torch.equal
         self._types = {name: getattr(torch, name) for name in DTYPES}
@@ -220,6 +235,26 @@ class Torch(NumPy):
     def inference(self) -> contextlib.AbstractContextManager[Any]:
         """torch.inference_mode(): no gradients are recorded."""
         return self._inference()  # type: ignore[no-any-return]
+
+    @contextlib.contextmanager
+    def differentiable(self) -> Iterator[None]:
+        """Gradients are recorded, whatever context is around."""
+        with self._inference(False), self._enable_grad():
+            yield
+
+    def leaf(self, value: Any) -> tuple[Any, Any]:
+        """The copy may be changed in place, which a leaf may not."""
+        return value.requires_grad_(), value.clone()
+
+    def gradient(self, result: Any, leaf: Any, weights: Any) -> Any:
+        """As NumPy.gradient; what a submission's own backward raises is no gradient either."""
+        if not (issubclass(type(result), self._tensor) and result.requires_grad):
+            raise Impossible("its result records no gradient")
+        try:
+            (found,) = self._grad((result * weights.to(result.dtype)).sum(), leaf)
+        except RuntimeError as error:
+            raise Impossible(f"autograd raised {error}"[:500]) from None
+        return found
 
     def look(self, value: Any, limit: int, floats_only: bool = True) -> Seen:
         """As NumPy.look, for tensors too."""

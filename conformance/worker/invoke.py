@@ -98,6 +98,9 @@ class Invoker:
         return Answer(answer, self._kept)
 
     def _operation(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        if request.get("gradient"):
+            with self._target.framework.differentiable():
+                return self._gradient(request, **request["gradient"])
         name = request["function"]
         given: list[Given] = []
         arguments = self._values(request["arguments"], given)
@@ -117,6 +120,21 @@ class Invoker:
             found = [result]
         tensors = [self._look(names[i], value, names) for i, value in enumerate(found)]
         return self._output(tensors, taps, self._modified(given))
+
+    def _gradient(self, request: Mapping[str, Any], by: str, weights: Any) -> dict[str, Any]:
+        """A gradient by autograd in the place of an operation's result."""
+        name, arrays = request["function"], self._target.framework
+        arguments = self._values(request["arguments"], [])
+        if request["config"] is not None:
+            arguments["config"] = Config(unflatten(request["config"], self._plain))
+        signature = self._target.signatures[name]
+        fit(name, signature, arguments, request["optional"], self._target.sources)
+        leaf, arguments[by] = arrays.leaf(arguments[by])
+        result = self._run(self._target.functions[name], arguments, signature, None)
+        if issubclass(type(result), tuple) and tuple.__len__(result):
+            result = tuple.__getitem__(result, 0)
+        found = arrays.gradient(result, leaf, self._values(weights, [])["weights"])
+        return self._output([self._look("gradient", found, ["gradient"])], None, [])
 
     def _shapes(self, result: Any, taps: Taps) -> Any:
         """Each parameter's shape as a tap; their total, a float array, stands for the output."""

@@ -68,7 +68,9 @@ def load(path: str, names: Sequence[str], arguments: Sequence[str]) -> tuple[Tar
     device = read.one_of("device", DEVICES) or "cpu"
     if device != "cpu" and framework_name != "torch":
         raise Refused(
-            f'it declares device = "{device}"; only PyTorch has devices', 'declare framework = "torch"', file=path
+            f'it declares device = "{device}"; only PyTorch has devices',
+            'declare framework = "torch"',
+            file=path,
         )
     try:
         arrays = framework(framework_name, device)
