@@ -232,6 +232,7 @@ class _Output:
             self.writer.arrays.resolve(),
             file,
             verdict.judgement.evidence,
+            self.target.arguments,
         )
         self.reproductions += self.writer.write_arrays(made.file, made.arrays)
         return made.text

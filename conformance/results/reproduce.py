@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,13 +24,21 @@ class Reproduction:
 
 
 def reproduction(
-    call: Call, target: Path, framework: str, dtype: str, folder: Path, file: str, evidence: Evidence | None
+    call: Call,
+    target: Path,
+    framework: str,
+    dtype: str,
+    folder: Path,
+    file: str,
+    evidence: Evidence | None,
+    given: Sequence[str] = (),
 ) -> Reproduction:
-    """How to make `call` by hand. `folder` is where the array file will lie."""
+    """How to make `call` by hand. `folder` is where the array file will lie, `given` the adapter's arguments."""
     arrays: dict[str, Array] = {}
     lines = [
         "import importlib.util, types",
         "import numpy as np",
+        *((f"import sys; sys.argv[1:] = {list(given)!r}",) if given else ()),
         f"spec = importlib.util.spec_from_file_location('target', {str(target)!r})",
         "target = importlib.util.module_from_spec(spec); spec.loader.exec_module(target)",
         f"data = dict(np.load({str(folder / file)!r}))",
