@@ -25,7 +25,12 @@ if _plan.get("device", "cpu").startswith("cuda") and not torch.cuda.is_available
     raise MapError(f"{_lines.at('device')}the map says device: {_plan['device']}, and this PyTorch sees none")
 
 _kind = Source(_plan["python"]).make if _plan.get("python") else ModuleMap
-_map = _kind(Source(sys.argv[1]), _plan, _lines)
+_source = Source(sys.argv[1])
+_map = _kind(_source, _plan, _lines)
+
+
+# A library's module is what is graded here, and its lines are the ones to show.
+graded_files = [_source.file] if _source.file else []
 
 
 def _fields(config):

@@ -207,9 +207,13 @@ class Grader:
 
     def refused(self, question: Question) -> Judgement | None:
         """`unsupported` where the target declares that it never meets what the case holds."""
+        return None if question.claim.kind == "convention" else self.avoided(question)
+
+    def avoided(self, question: Question) -> Judgement | None:
+        """As `refused`, whatever the claim."""
         undefined = question.scenario.operation.undefined
         declared = self.bench.offer.fully_masked
-        if undefined is None or declared not in (RAISES, AVOIDS) or question.claim.kind == "convention":
+        if undefined is None or declared not in (RAISES, AVOIDS):
             return None
         if not question.mask(0, undefined).array.any():
             return None

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 MODULES = "pytorch"
 """The bundled adapter that grades any `torch.nn.Module` by a map."""
 
+NEEDS = {"cs336": "the file to grade: cs336 tests/adapters.py"}
+"""What a bundled adapter cannot do without."""
+
 
 class TargetUsageError(ValueError):
     """The command line names no target that can be graded; says what was found and what to pass."""
@@ -62,7 +65,9 @@ def resolve_target(words: Sequence[str], map_file: Path | None = None, pack: Pac
     folder = bundled("adapters")
     known = sorted(p.stem for p in folder.glob("*.py"))
     if first in known:
-        return Target(" ".join(words), folder / f"{first}.py", tuple(rest))
+        if first in NEEDS and not (len(rest) == 1 and rest[0].endswith(".py")):
+            raise TargetUsageError(f"{first} needs {NEEDS[first]}")
+        return Target(" ".join(words), folder / f"{first}.py", tuple(map(_argument, rest)))
     near = suggestion(first, known)
     if path.exists() or path.suffix or "/" in first:
         raise TargetMissing(
@@ -87,6 +92,20 @@ def _module_target(words: Sequence[str], map_file: Path | None, pack: Pack | Non
     except ModuleTargetError as error:
         raise TargetUsageError(str(error)) from None
     return Target(" ".join(words), bundled("adapters") / f"{MODULES}.py", arguments)
+
+
+def _argument(word: str) -> str:
+    """An argument of a bundled adapter; a file's path from the root, since the target runs elsewhere.
+
+    Raises `TargetMissing` for a Python file that is not there.
+    """
+    name, colon, rest = word.partition(":") if ".py:" in word else (word, "", "")
+    path = Path(name)
+    if path.exists():
+        return f"{path.resolve()}{colon}{rest}"
+    if path.suffix == ".py":
+        raise TargetMissing(f"{name} does not exist{_nearby(path)}")
+    return word
 
 
 def _nearby(path: Path) -> str:

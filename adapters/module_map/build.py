@@ -29,6 +29,12 @@ class Source:
         self.module = _loaded(where) if where.endswith(".py") else _imported(where)
         self.make = self.find(name)
 
+    @property
+    def file(self) -> str:
+        """The file in which the class or function is written, '' where that cannot be told."""
+        module = sys.modules.get(getattr(self.make, "__module__", ""), self.module)
+        return str(getattr(module, "__file__", None) or "")
+
     def find(self, name: str) -> Any:
         """A name of that file, or `package.module:name`. Raises MapError."""
         if ":" in name:

@@ -17,11 +17,12 @@ __all__ = ["SUBCOMMANDS", "Exit", "main"]
 
 SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "run": ("conformance.cli.run", "Grade one implementation against the claims."),
+    "compare": ("conformance.cli.compare", "Two implementations on the same cases: where they part."),
+    "report": ("conformance.cli.report", "Turn results.jsonl into another format."),
     "spec": ("conformance.cli.spec", "List, show and check the claims."),
+    "golden": ("conformance.cli.golden", "Make, check and hand out golden tensors."),
     "new": ("conformance.cli.new", "Write a commented adapter that runs as it is."),
     "selftest": ("conformance.cli.selftest", "Grade every mistake of the pack: is it caught?"),
-    "report": ("conformance.cli.report", "Turn results.jsonl into another format."),
-    "golden": ("conformance.cli.golden", "Make, check and hand out golden tensors."),
 }
 """Name of each subcommand, in the order of `--help`: its module, and its one line of help."""
 

@@ -43,16 +43,39 @@ pack_option = click.option(
 """`--pack`, of every command that opens one."""
 
 
+def select_option(what: str) -> Callable[[F], F]:
+    """`--select`, with what it does to the command."""
+    return click.option(
+        "--select",
+        multiple=True,
+        metavar="EXPR",
+        help=f"{what}: ids with globs, rung: level: question: dtype: variant:; comma is or, repeated is and, ! excludes.",
+    )
+
+
+def limit_options(function: F) -> F:
+    """`--timeout` and `--memory`, of every command that runs a target."""
+    function = click.option(
+        "--memory",
+        type=click.IntRange(min=64),
+        default=4096,
+        show_default=True,
+        help="Megabytes for the target's process.",
+    )(function)
+    return click.option(
+        "--timeout",
+        type=click.FloatRange(min=0, min_open=True),
+        default=10.0,
+        show_default=True,
+        help="Seconds for one call.",
+    )(function)
+
+
 def grading_options(function: F) -> F:
     """Adds the options of grading, in the order of the help."""
     options = [
         pack_option,
-        click.option(
-            "--select",
-            multiple=True,
-            metavar="EXPR",
-            help="Grade only these claims: ids with globs, rung: level: question: dtype: variant:; comma is or, repeated is and, ! excludes.",
-        ),
+        select_option("Grade only these claims"),
         click.option(
             "--require",
             multiple=True,
@@ -94,20 +117,7 @@ def grading_options(function: F) -> F:
             default=None,
             help="The interpreter that runs the target; it needs NumPy only.",
         ),
-        click.option(
-            "--timeout",
-            type=click.FloatRange(min=0, min_open=True),
-            default=10.0,
-            show_default=True,
-            help="Seconds for one call.",
-        ),
-        click.option(
-            "--memory",
-            type=click.IntRange(min=64),
-            default=4096,
-            show_default=True,
-            help="Megabytes for the target's process.",
-        ),
+        limit_options,
         click.option(
             "--waive",
             type=click.Path(path_type=Path, dir_okay=False),

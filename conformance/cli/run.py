@@ -14,6 +14,7 @@ from conformance.cli.options import grading_options, make_options, open_pack
 
 if TYPE_CHECKING:
     from conformance.results.store import Results
+    from conformance.targets import Target
 
 
 @click.command(epilog="Example: conformance run my_transformer.py --variant llama -o report")
@@ -100,7 +101,7 @@ def _run(
     for fault in (results.end or {}).get("faults", ())[:1]:
         say("engine", f"{fault}. The verdicts stand. This is a defect of conformance; please report it.")
     if not summary.gradable:
-        say(*_nothing(named.name, results))
+        say(*_nothing(named, results))
         return Exit.NOTHING_GRADABLE
     return Exit.CONFORMS if summary.conforms else Exit.DOES_NOT_CONFORM
 
@@ -111,17 +112,22 @@ def _remove(report: Path) -> None:
         report.unlink(missing_ok=True)
 
 
-def _nothing(name: str, results: Results) -> tuple[str, str, str]:
+def _nothing(named: Target, results: Results) -> tuple[str, str, str]:
     """Side, message and advice where no claim got a verdict. What looks like a slip of the pen comes first."""
     reasons = dict.fromkeys(str(line["summary"]["en"]) for line in results.of_verdict("unsupported"))
     if not reasons:
-        return "usage", f"nothing that is selected applies to {name}", "see --select and --variant"
+        return "usage", f"nothing that is selected applies to {named.name}", "see --select and --variant"
     first = sorted(reasons, key=lambda reason: "meant to be" not in reason and "not something" not in reason)[
         :3
     ]
     more = f", and {len(reasons) - 3} more reasons" if len(reasons) > 3 else ""
+    advice = (
+        "`conformance new my_transformer.py` writes a file to start from, with every function that is graded"
+    )
+    if named.arguments:  # a file of somebody else's form, which is to stay so
+        advice = "each function that is written will be graded; report.html says what is missing"
     return (
         "target",
-        f"{name} offers nothing that can be graded: {'; '.join(first)}{more}",
-        "`conformance new my_transformer.py` writes a file to start from, with every function that is graded",
+        f"{named.name} offers nothing that can be graded: {'; '.join(first)}{more}",
+        advice,
     )

@@ -10,6 +10,7 @@ import codecs
 import io
 import re
 import sys
+from collections.abc import Callable
 from typing import TextIO
 
 from rich.console import Console
@@ -21,7 +22,7 @@ from conformance.reports.reading import report_of
 from conformance.reports.words import say
 from conformance.results.store import Results
 
-__all__ = ["Progress", "show"]
+__all__ = ["Progress", "draw", "show"]
 
 WIDTH = 100
 """Longer lines are hard to read, however wide the window is."""
@@ -52,9 +53,18 @@ def show(
     Raises:
         OSError: the stream cannot be written.
     """
+    report = report_of(results)
+    draw(lambda console, lang: Painter(console, report, lang, page).paint(quiet), lang, stream)
+
+
+def draw(paint: Callable[[Console, str], None], lang: str, stream: TextIO | None = None) -> None:
+    """Writes what `paint` draws on a console, in `lang` or in a language that the stream can encode.
+
+    Raises:
+        OSError: the stream cannot be written.
+    """
     stream = sys.stdout if stream is None else stream
     encoding = _encoding(stream)
-    report = report_of(results)
     notice = ""
     if lang == "zh" and not _encodes("中", encoding):
         lang, notice = "en", say("other language", "en", encoding=encoding)
@@ -62,7 +72,7 @@ def show(
     console = _console(stream, drawn)
     if notice:
         console.print(Styled(notice, "dim"))
-    Painter(console, report, lang, page).paint(quiet)
+    paint(console, lang)
     text = _TRAILING.sub("", drawn.getvalue())
     if not _encodes(text, encoding):
         text = text.translate(_PLAIN).encode(encoding, "backslashreplace").decode(encoding)

@@ -21,9 +21,9 @@ class StoreError(Exception):
 class Writer:
     """Appends lines to `results.jsonl`. When the disk fails, what was written stays."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, file: str = FILE) -> None:
         """Creates the folder and an empty file. Raises `StoreError`."""
-        self.path = folder / FILE
+        self.path = folder / file
         self._written: set[str] = set()
         try:
             folder.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import linecache
 import os
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -42,22 +42,34 @@ class Sources:
     `keep`: they may be gone later.
     """
 
-    def __init__(self, path: str, text: str) -> None:
+    def __init__(self, path: str, text: str, graded: Sequence[str] = ()) -> None:
+        """The files of a submission whose adapter is `path`, with the content `text`; see `grade`."""
         self.path = path
         self._lines = {path: lines_of(text)}
+        self.grade(graded)
+
+    def grade(self, files: Sequence[str]) -> None:
+        """Says which files or folders an adapter makes gradable.
+
+        Then these are the submission's, with what stands beside them, and the adapter is not.
+        """
+        self._graded = frozenset(files)
         paths = sysconfig.get_paths()
         foreign = {paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
         # The innermost folder decides: a submission may hold a virtual environment, and an adapter
         # that comes with this project may stand in site-packages.
         folders = [(os.path.join(folder, ""), False) for folder in foreign]
-        folders.append((os.path.join(os.path.dirname(path), ""), True))
+        folders.append((os.path.join(os.path.dirname(self.path), ""), not files))
+        folders += [
+            (os.path.join(name if os.path.isdir(name) else os.path.dirname(name), ""), True) for name in files
+        ]
         folders.append((_HERE, False))
         self._folders = sorted(folders, key=lambda entry: -len(entry[0]))
 
     def own(self, file: str) -> bool:
         """Whether `file` (a frame's file name) belongs to the submission."""
-        if file == self.path:
-            return True
+        if file == self.path or file in self._graded:
+            return file in self._graded or not self._graded
         if file.startswith("<") or not file.endswith((".py", ".pyw")):
             return False
         for folder, own in self._folders:

@@ -47,7 +47,8 @@ def load(path: str, names: Sequence[str], arguments: Sequence[str]) -> tuple[Tar
     Args:
         path: absolute path of the adapter. Its folder becomes `sys.path[0]`.
         names: functions to look for; for 'Model' its method 'Model.forward' is read as well.
-        arguments: become `sys.argv[1:]`.
+        arguments: become `sys.argv[1:]`; the files that they name are what is graded, and `path`
+            only makes them gradable.
 
     Returns:
         the target, and the offer as JSON.
@@ -56,10 +57,13 @@ def load(path: str, names: Sequence[str], arguments: Sequence[str]) -> tuple[Tar
         Refused: it raised, or declares something that does not exist.
     """
     text = read_text(path)
-    sources = Sources(path, text)
+    sources = Sources(path, text, named_files(arguments))
     module = _import(path, arguments, sources)
-    sources.keep(sys.modules)
     space = vars(module)
+    found = space.get("graded_files")  # an adapter finds them where only it can, in an installed library
+    if type(found) is list and all(type(name) is str and os.path.isabs(name) for name in found):
+        sources.grade(found)
+    sources.keep(sys.modules)
     read = _Declarations(space, path, text)
     framework_name = read.one_of("framework", FRAMEWORKS) or "numpy"
     dtypes = read.dtypes()
@@ -126,6 +130,12 @@ def load(path: str, names: Sequence[str], arguments: Sequence[str]) -> tuple[Tar
         "parameter_shapes": callable(space.get("parameter_shapes")),
     }
     return Target(sources, functions, signatures, arrays), offer
+
+
+def named_files(arguments: Sequence[str]) -> list[str]:
+    """The files and folders among an adapter's arguments; `model.py:GPT` names one as well."""
+    candidates = (name for word in arguments for name in (word, word.rpartition(":")[0]))
+    return [name for name in candidates if os.path.isabs(name) and os.path.exists(name)]
 
 
 def _method(model: Any) -> Any:

@@ -57,7 +57,7 @@ def test_a_file_of_another_kind(tmp_path):
     [
         (
             ["numpy_referense"],
-            "'numpy_referense' is neither a file nor a bundled adapter (numpy_reference); did you mean 'numpy_reference'?",
+            "'numpy_referense' is neither a file nor a bundled adapter (cs336, numpy_reference); did you mean 'numpy_reference'?",
         ),
         (["mine.py", "more"], "mine.py takes no further arguments; got more"),
         (["model.onnx"], "model.onnx: this version grades adapter files"),
