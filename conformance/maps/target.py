@@ -55,9 +55,13 @@ def module_arguments(words: Sequence[str], map_file: Path | None, pack: Pack | N
     found = map_file or ready_maps().get(module)
     if found is None:
         near = suggestion(module, list(ready_maps()))
+        draft = (
+            ""
+            if first.startswith("hf:")
+            else (f" `conformance new map.yaml --framework torch --inspect {first}` writes a first one;")
+        )
         raise ModuleTargetError(
-            f"{first} needs a map: pass --map map.yaml. `conformance new map.yaml --framework torch --inspect {first}` "
-            f"writes a first one; there are ready ones for {', '.join(ready_maps())}"
+            f"{first} needs a map: pass --map map.yaml;{draft} there are ready ones for {', '.join(ready_maps())}"
             + (f"; {near}" if near else "")
         )
     loaded = load_map(found)
