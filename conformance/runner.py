@@ -106,11 +106,12 @@ def run(
         verdicts = output.grade(planned.items)
         missing = tuple(_missing(pack, offer, graded, dtypes, options.require, verdicts))
         summary = summarise(verdicts, testable(pack), missing, variants, dtypes)
-        found = causes(verdicts)
+        found, tried = causes(verdicts), grader.namer.tried if grader.namer else ()
         end = end_line(summary, time.perf_counter() - begun)
-        end |= {"cause": jsonable(sentence(found, verdicts)), "causes": cause_lines(found)}
+        end |= {"cause": jsonable(sentence(found, verdicts, tried)), "causes": cause_lines(found)}
         end |= {"waivers": output.waiver_notes(), "seconds_inside": round(session.seconds_inside, 3)}
-        output.write({**end, "printed": session.printed, "faults": grader.faults})
+        notes = grader.namer.locator.notes if grader.namer else []
+        output.write({**end, "printed": session.printed, "faults": grader.faults, "trace_notes": notes[:20]})
     return summary
 
 

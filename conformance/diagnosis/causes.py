@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from conformance.language.program import Text
 from conformance.pack.model import RUNGS
-from conformance.results.records import BROKEN, Place, Verdict, jsonable
+from conformance.results.records import BROKEN, Place, Verdict, jsonable, place_line
 
 
 @dataclass(frozen=True)
@@ -41,16 +41,19 @@ def causes(verdicts: Sequence[Verdict]) -> tuple[Cause, ...]:
             d for d in first if all(any(o.mistake == d.mistake for o in v.judgement.diagnosis) for v in mine)
         ]
         texts = [next(d for d in first if d.mistake == best), *(d for d in alike if d.mistake != best)]
-        place = next((v.judgement.place for v in mine if v.judgement.place), None)
+        places = [v.judgement.place for v in mine if v.judgement.place]
+        place = max(places, key=lambda p: p.sure, default=None)
         claims = tuple(dict.fromkeys(v.claim for v in mine))
         found.append(Cause(tuple(d.mistake for d in texts), texts[0].says, place, claims, len(mine)))
     return tuple(found)
 
 
-def sentence(found: Sequence[Cause], verdicts: Sequence[Verdict]) -> Text | None:
-    """`everything red follows from scale-by-model-width`, or how much of it does."""
+def sentence(
+    found: Sequence[Cause], verdicts: Sequence[Verdict], tried: Collection[tuple[str, ...]] = ()
+) -> Text | None:
+    """`everything red follows from scale-by-model-width`, how much of it does, or that nothing that was tried fits."""
     if not found:
-        return None
+        return unexplained(tried) if tried else None
     broken = sum(v.judgement.verdict in BROKEN for v in verdicts)
     names = " and ".join(" or ".join(cause.mistakes) for cause in found[:3])
     zh_names = "、".join(" 或 ".join(cause.mistakes) for cause in found[:3])
@@ -63,15 +66,23 @@ def sentence(found: Sequence[Cause], verdicts: Sequence[Verdict]) -> Text | None
     )
 
 
+def unexplained(tried: Collection[tuple[str, ...]]) -> Text:
+    """What is said where no mistake explains what came: how many were tried, alone and in pairs."""
+    singles = sum(len(names) == 1 for names in tried)
+    pairs = len(tried) - singles
+    en, zh = f"{singles} tried", f"已尝试 {singles} 个"
+    if pairs:
+        en, zh = f"{en}, and {pairs} pairs", f"{zh}，另有 {pairs} 对"
+    return Text(f"no known mistake fits ({en})", f"没有吻合的已知错误（{zh}）")
+
+
 def cause_lines(found: Sequence[Cause]) -> list[dict[str, Any]]:
     """Causes as they stand in the end line of a result."""
     return [
         {
             "mistakes": list(cause.mistakes),
             "says": jsonable(cause.says),
-            "where": {k: v for k, v in vars(cause.place).items() if v not in ("", None)}
-            if cause.place
-            else None,
+            "where": place_line(cause.place) if cause.place else None,
             "claims": list(cause.claims),
             "verdicts": cause.verdicts,
         }

@@ -9,8 +9,9 @@ permutation of its axes, which is all that transposing, merging and splitting ca
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,6 +25,12 @@ SLICED = ("batch", "head", "kv_head", "query")
 """Axes over which an implementation may loop, so that it binds one slice at a time."""
 ALIKE = 12
 """Candidates of equal values that are looked at: a tensor and its slices, or a few names for one."""
+EXACT = 1e-7
+"""Distances below are rounding."""
+PIECE = 2
+"""The `obscurity` of a piece of an equation."""
+HIDDEN = -1e8
+"""Scores below are as good as -inf: the fill of a mask."""
 SMALLEST = 3
 """Arrays of fewer elements coincide by chance."""
 
@@ -34,9 +41,27 @@ class Known:
 
     name: str
     order: int
+    step: int
     tensor: Array
     values: Array
     whole: bool
+
+    def twist(self, array: Array) -> int:
+        """How a mask has to be turned to be this one: 0 not at all, 1 negated, 2 transposed, 3 both."""
+        if array.dtype.kind != "b":
+            array = array == array.max()
+        mask = np.squeeze(unrepeated(array))
+        own = np.squeeze(self.tensor)
+        if mask.shape == own.shape and (mask == own).all():
+            return 0
+        if mask.shape == own.shape and (mask != own).all():
+            return 1
+        return 2 if mask.sum() == own.sum() else 3
+
+    @property
+    def obscurity(self) -> int:
+        """How little its name says outside."""
+        return obscurity(self.name)
 
     def distance(self, array: Array) -> float:
         """The smallest relative RMS difference of an array from the tensor, over permutations of its axes.
@@ -55,7 +80,8 @@ class Known:
                 continue
             theirs = tensor.transpose(order).reshape(-1)
             with np.errstate(all="ignore"):
-                error = np.where(ours == theirs, 0.0, ours - theirs)
+                same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
+                error = np.where(same, 0.0, ours - theirs)
                 nearest = np.fmin(nearest, np.sqrt(np.mean(error * error)) / scale)
         return float(nearest)
 
@@ -70,64 +96,180 @@ def regrouped(one: Sequence[int], other: Sequence[int]) -> bool:
     )
 
 
+class Stack(NamedTuple):
+    """The sorted values of tensors of one size, some of them, and the root of their mean square."""
+
+    values: Array
+    few: Array
+    scales: Array
+
+    @staticmethod
+    def of(known: Sequence[Known]) -> Stack:
+        """Tensors one below the other."""
+        values = np.stack([k.values for k in known])
+        with np.errstate(all="ignore"):
+            scales = np.sqrt(np.mean(np.where(np.isfinite(values), values, 0.0) ** 2, axis=1))
+        return Stack(values, values[:, sampled(values.shape[1])], scales)
+
+
+def sampled(size: int) -> list[int]:
+    """Which of the sorted values are compared first."""
+    return sorted({0, size // 4, size // 2, 3 * size // 4, size - 1})
+
+
 @dataclass
 class Index:
     """The program's tensors by size, ready to be matched."""
 
     dtype: str
     by_size: dict[int, list[Known]] = field(default_factory=dict)
-    stacks: dict[int, Array] = field(default_factory=dict)
+    stacks: dict[int, Stack] = field(default_factory=dict)
+    matched: dict[object, Known | None] = field(default_factory=dict)
 
     @staticmethod
-    def of(steps: Sequence[Tensors], dtype: str) -> Index:
-        """Every tap and output of every call, with its slices; `order` counts as they are made."""
+    def of(steps: Sequence[Tensors], dtype: str, sizes: frozenset[int], uniform: bool = False) -> Index:
+        """Every tensor of every call with its slices, of the sizes asked for; `order` counts as they are made.
+
+        Constants coincide with anything and are left out; `uniform` keeps masks that hide nothing.
+        """
         index = Index(dtype)
         order = 0
-        for step in steps:
-            for name, tensor in {**step.taps, **step.outputs, **step.inner}.items():
+        for step, tensors in enumerate(steps):
+            for name, laid_out in distinct(tensors):
+                tensor = queries_first(laid_out)
                 if tensor.array.dtype.kind not in "fbi":
                     continue
                 order += 1
                 for part, whole in slices(tensor):
-                    if part.size >= SMALLEST and (part != part.flat[0]).any():  # constants coincide
+                    if part.size not in sizes or part.size < smallest(part):
+                        continue
+                    varied = bool((part != part.flat[0]).any())
+                    if varied or (uniform and whole and part.dtype.kind == "b" and obscurity(name) != PIECE):
                         values = np.sort(np.asarray(part, np.float64), axis=None)
                         index.by_size.setdefault(values.size, []).append(
-                            Known(name, order, part, values, whole)
+                            Known(name, order, step, part, values, whole)
                         )
         return index
 
-    def match(self, array: Array) -> Known | None:
-        """The tensor whose values an array has, whole ones first; None for none."""
-        if array.size < SMALLEST or array.dtype.kind not in "fiub":
+    def named(self, name: str, step: int) -> Known | None:
+        """A whole tensor by its best known name."""
+        every = (k for group in self.by_size.values() for k in group)
+        return next((k for k in every if k.whole and k.name == name and k.step == step), None)
+
+    def is_shared(self, known: Known) -> bool:
+        """Whether another tensor that is known outside has the same values in the same call."""
+        return any(
+            k.name != known.name
+            and k.step == known.step
+            and not k.obscurity
+            and k.whole
+            and k.tensor.shape == known.tensor.shape
+            and np.array_equal(k.values, known.values)
+            for k in self.by_size.get(known.values.size, ())
+        )
+
+    def match(self, array: Array, step: int | None = None) -> Known | None:
+        """The tensor whose values an array has, whole ones first; None for none.
+
+        An array of call `step` may be a tensor of that call or one that was kept since an earlier
+        one. What counts or hides is never kept, and small integers coincide: that is of the call.
+        """
+        if array.dtype.kind not in "fiub" or array.size < smallest(array):
             return None
+        key = (array.tobytes(), array.shape, array.dtype.str, step)
+        if key not in self.matched:
+            self.matched[key] = self._found(array, step)
+        return self.matched[key]
+
+    def _found(self, array: Array, step: int | None) -> Known | None:
         if array.dtype.kind != "b":
-            found = self._match(array)
+            found = self._match(array, step, array.dtype.kind == "f")
+            if found is None and array.dtype.kind == "f":
+                with np.errstate(all="ignore"):
+                    values = np.asarray(array, np.float64)
+                    hidden = values < HIDDEN
+                if hidden.any():
+                    found = self._match(np.where(hidden, -np.inf, values), step, True)
             if found is not None or not two_valued(array):
                 return found
             array = array == array.max()  # a mask that is added
         # A mask may say which keys are read, or which are not, and be repeated for every head.
         mask = unrepeated(array)
-        return self._match(mask) or self._match(~mask)
+        either = [self._match(m, step, False) for m in (mask, ~mask)]
+        return min((k for k in either if k is not None), key=lambda k: k.twist(array), default=None)
 
-    def _match(self, array: Array) -> Known | None:
+    def _match(self, array: Array, step: int | None, kept: bool) -> Known | None:
         known = self.by_size.get(array.size)
         if not known:
             return None
         if array.size not in self.stacks:
-            self.stacks[array.size] = np.stack([k.values for k in known])
-        stack = self.stacks[array.size]
+            self.stacks[array.size] = Stack.of(known)
+        stack, few, scales = self.stacks[array.size]
+        close = CLOSE[self.dtype]
         with np.errstate(all="ignore"):
             ours = np.sort(np.asarray(array, np.float64), axis=None)
-            same = stack == ours  # infinities
-            error = np.where(same, 0.0, stack - ours)
-            size = np.where(np.isfinite(stack), stack, 0.0)
+            # A few of the values rule most tensors out: none is off by more than all of them together may be.
+            bound = close * scales * np.sqrt(array.size) + 1e-300
+            sample = ours[sampled(array.size)]
+            alike = (
+                (few == sample)
+                | (np.isnan(few) & np.isnan(sample))
+                | (np.abs(few - sample) <= bound[:, None])
+            )
+            rows = np.flatnonzero(alike.all(axis=1))
+            same = (stack[rows] == ours) | (np.isnan(stack[rows]) & np.isnan(ours))  # infinities too
+            error = np.where(same, 0.0, stack[rows] - ours)
             off = np.sqrt(np.mean(error * error, axis=1))
-            scale = np.sqrt(np.mean(size * size, axis=1))
-        near = np.flatnonzero(off <= CLOSE[self.dtype] * scale + 1e-300)
-        if not near.size:
+        near = [known[i] for i in rows[off <= close * scales[rows] + 1e-300]]
+        if array.dtype.kind == "b":
+            near = [k for k in near if k.tensor.dtype.kind == "b"]
+        if step is not None:
+            near = [k for k in near if k.step == step or (kept and k.step < step)]
+        likely: list[Known] = sorted(near, key=lambda k: (not k.whole, -k.step, k.obscurity, k.order))[:ALIKE]
+        apart = [k.distance(array) for k in likely]
+        nearest = min(apart, default=np.inf)
+        if nearest > CLOSE[self.dtype]:
             return None
-        likely = sorted((known[i] for i in near), key=lambda k: (not k.whole, k.order))
-        return next((k for k in likely[:ALIKE] if k.distance(array) <= CLOSE[self.dtype]), None)
+        # Of those that are as near as rounding lets one tell, the first.
+        return next(k for k, distance in zip(likely, apart, strict=True) if distance <= 2 * nearest + EXACT)
+
+
+def sizes_of(arrays: Iterable[Array]) -> frozenset[int]:
+    """The sizes under which arrays may be matched: their own, and those of masks that repeat themselves."""
+    sizes = set()
+    for array in arrays:
+        sizes.add(array.size)
+        if array.size >= smallest(array) and two_valued(array):
+            sizes.add(unrepeated(array == array.max()).size)
+    return frozenset(sizes)
+
+
+def queries_first(tensor: Named[Array]) -> Named[Array]:
+    """A mask with its axes in the order in which everybody writes them; others as they are."""
+    if tensor.array.dtype.kind != "b" or not {"query", "key"} <= set(tensor.axes):
+        return tensor
+    axes = sorted(tensor.axes, key=lambda axis: (axis == "key", axis == "query"))
+    return Named(tuple(axes), tensor.array.transpose([tensor.axes.index(axis) for axis in axes]))
+
+
+def distinct(tensors: Tensors) -> list[tuple[str, Named[Array]]]:
+    """All tensors of a call in the order in which the program made them, each once under its best known name."""
+    found: dict[int, tuple[str, Named[Array]]] = {}
+    for group in (tensors.inner, tensors.taps, tensors.outputs):
+        for name, tensor in group.items():
+            if group is not tensors.inner and name in tensors.inner:
+                continue
+            before = found.get(id(tensor.array))
+            if before is None:
+                found[id(tensor.array)] = name, tensor
+            elif obscurity(name) < obscurity(before[0]):
+                found[id(tensor.array)] = name, before[1]
+    return list(found.values())
+
+
+def obscurity(name: str) -> int:
+    """0 for a tensor that is known outside, 1 for one of an equation, 2 for a piece of an equation."""
+    return 2 if ":" in name else int("~" in name)
 
 
 def slices(tensor: Named[Array]) -> Iterator[tuple[Array, bool]]:
@@ -141,6 +283,11 @@ def slices(tensor: Named[Array]) -> Iterator[tuple[Array, bool]]:
                 for i, at in zip(chosen, place, strict=True):
                     where[i] = at
                 yield tensor.array[tuple(where)], False
+
+
+def smallest(array: Array) -> int:
+    """How many elements an array must have to be told from others."""
+    return 2 if array.dtype.kind == "b" else SMALLEST
 
 
 def two_valued(array: Array) -> bool:

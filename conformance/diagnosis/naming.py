@@ -11,6 +11,8 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from conformance.diagnosis.discovery import Finding
 from conformance.diagnosis.fit import NO_FIT, Fitter, Suspect, margin, stage_fit, suspects
 from conformance.diagnosis.place import Locator
@@ -36,7 +38,7 @@ Place = tuple[str, str, str]
 
 @dataclass
 class Namer:
-    """Names mistakes; see the module. `tried` counts what was compared, for the report."""
+    """Names mistakes; see the module. `tried` are the mistakes, and pairs of them, that were compared."""
 
     pack: Pack
     bench: Bench
@@ -48,7 +50,7 @@ class Namer:
     named: dict[tuple[str, str, str], tuple[tuple[Diagnosis, ...], Finding | None]] = field(
         default_factory=dict
     )
-    tried: dict[str, int] = field(default_factory=lambda: {"singles": 0, "pairs": 0})
+    tried: set[tuple[str, ...]] = field(default_factory=set)
     all_suspects: list[Suspect] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -71,11 +73,16 @@ class Namer:
         key = (asked.scenario.key, asked.dtype, tap)
         if key not in self.named:
             found = self.of_stage(asked, tap) if tap else self.of_outputs(asked)
-            finding = self.locator.find(asked, [suspect for _, suspect in found])
+            suspects = [suspect for _, suspect in found]
+            finding = self.locator.find(asked, suspects, failed=bool(tap) or not right(asked))
             self.named[key] = (tuple(self.diagnoses(found)), finding)
         diagnosis, finding = self.named[key]
         place = judgement.place or (finding.place if finding else None)
-        return replace(judgement, diagnosis=judgement.diagnosis or diagnosis, place=place)
+        summary = judgement.summary
+        not_finite = self.locator.first_not_finite(asked) if overflowed(asked) else None
+        if not_finite is not None:
+            summary = Text(f"{summary.en}; {not_finite.en}", f"{summary.zh}；{not_finite.zh}")
+        return replace(judgement, diagnosis=judgement.diagnosis or diagnosis, place=place, summary=summary)
 
     @staticmethod
     def failing(question: Question) -> Question:
@@ -106,7 +113,7 @@ class Namer:
         rest = [s for s in self.all_suspects if self.about(s, short) and s not in first]
         found = []
         for suspect in (*first, *rest):
-            self.tried["singles"] += 1
+            self.tried.add(suspect.names)
             fit = stage_fit(self.bench, question.scenario, suspect, question.dtype, tap)
             if fit <= FITS:
                 found.append((fit, suspect))
@@ -167,7 +174,7 @@ class Namer:
                 concerns(program, program.mistakes[n], question.scenario.choices) for n in suspect.names
             ):
                 continue
-            self.tried["singles"] += 1
+            self.tried.add(suspect.names)
             fit = self.fitter.fit(question.scenario, suspect, seen, question.dtype, counts, again=again)
             if fit <= FITS and self.fitter.changes(question.scenario, suspect, question.dtype):
                 found.append((fit, suspect))
@@ -188,7 +195,7 @@ class Namer:
         for one, other in itertools.combinations(visible, 2):
             if time.monotonic() > until:
                 break
-            self.tried["pairs"] += 1
+            self.tried.add((*one.names, *other.names))
             pair = one.and_(other, self.pack.program.mistakes[other.names[0]])
             fit = self.fitter.fit(question.scenario, pair, seen, question.dtype, counts)
             self.fitter.readings.pop((question.scenario.key, pair.names, pair.forms), None)
@@ -260,6 +267,22 @@ def counted(question: Question) -> list[dict[str, Array | None]]:
             masks[name] = mask
         result.append(masks)
     return result
+
+
+def overflowed(question: Question) -> bool:
+    """Whether what came back is NaN or Inf where a number is expected."""
+    seen, scenario = question.observation(), question.scenario
+    if seen.failed is not None or not seen.steps:
+        return False
+    for i, (step, want) in enumerate(zip(seen.steps, question.bench.expected(scenario), strict=True)):
+        for name, got in step.outputs.items():
+            finite = np.isfinite(np.asarray(got.array, np.float64))
+            counts = counted(question)[i][name]
+            if got.array.shape == want.outputs[name].array.shape:
+                finite = finite | (counts is not None and ~np.broadcast_to(counts, finite.shape))
+            if not finite.all():
+                return True
+    return False
 
 
 def right(question: Question) -> bool:

@@ -6,11 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from conformance.diagnosis.discovery import Finding, locate
+from conformance.diagnosis.changes import Patches
+from conformance.diagnosis.discovery import SURE, Finding, best, edited
 from conformance.diagnosis.fit import UNREADABLE, Fitter, Suspect
+from conformance.diagnosis.not_finite import told
 from conformance.judging.common import Question
 from conformance.judging.observe import call_of
 from conformance.language.arithmetic import Float64
+from conformance.language.program import Text
+from conformance.plan.scenario import Tensors
 from conformance.session import Call
 from conformance.session.tracing import Trace
 
@@ -36,8 +40,12 @@ class Locator:
     known: dict[tuple[str, str, tuple[str, ...]], Finding] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
-    def find(self, question: Question, suspects: Sequence[Suspect]) -> Finding | None:
-        """The first wrong array of a failed scenario, by the named mistakes or without a name."""
+    def find(self, question: Question, suspects: Sequence[Suspect], *, failed: bool) -> Finding | None:
+        """The first wrong array of a failed scenario, by the named mistakes or without a name.
+
+        `failed` says whether what came back was wrong. Where it was right, only what the target does
+        to its inputs can be found.
+        """
         operation = question.scenario.operation.name
         for suspect in suspects:
             finding = self.known.get((operation, question.scenario.variant.name, suspect.names))
@@ -46,19 +54,32 @@ class Locator:
         trace = self.trace(question)
         if trace is None:
             return None
-        true = question.scenario.read(Float64(), inner=True)
+        scenario = question.scenario
+        inputs = [t.array for given in (*scenario.steps(), scenario.parameters) for t in given.values()]
+        if not failed and not suspects:
+            return edited(trace.records, inputs)
+        wrong = [w for w in (self.wrong(question, suspect) for suspect in suspects) if w is not None]
+        true = scenario.read(Float64(), inner=True)
+        finding = best(trace.records, true, wrong, question.dtype, inputs)
+        if finding is not None and finding.rank >= SURE:
+            for suspect in suspects:
+                self.known[(operation, scenario.variant.name, suspect.names)] = finding
+        return finding
+
+    def first_not_finite(self, question: Question) -> Text | None:
+        """Where NaN or Inf first appears in a call that gave some; None where nothing was recorded."""
+        trace = self.trace(question)
+        return None if trace is None else told(trace.records)
+
+    @staticmethod
+    def wrong(question: Question, suspect: Suspect) -> tuple[list[Tensors], Patches] | None:
+        """What a mistake makes of a scenario, and the equations that it replaces; None where it cannot be read."""
         program = question.scenario.pack.program
-        for suspect in suspects:
-            try:
-                patched = question.scenario.read(Float64(), suspect.program, inner=True)
-            except UNREADABLE:
-                continue
-            patches = frozenset(key for name in suspect.names for key in program.mistakes[name].replace)
-            finding = locate(trace.records, true, patched, question.dtype, patches)
-            if finding is not None and finding.by_mistake:
-                self.known[(operation, question.scenario.variant.name, suspect.names)] = finding
-                return finding
-        return locate(trace.records, true, None, question.dtype)
+        try:
+            patched = question.scenario.read(Float64(), suspect.program, inner=True)
+        except UNREADABLE:
+            return None
+        return patched, frozenset(key for name in suspect.names for key in program.mistakes[name].replace)
 
     def trace(self, question: Question) -> Trace | None:
         """The traced call of a scenario; None where the target cannot be traced, or was often enough."""

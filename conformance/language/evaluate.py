@@ -53,19 +53,20 @@ class Reading(Generic[A]):
     taps: dict[str, Named[A]] = field(default_factory=dict)
     declared: dict[str, Parameter] = field(default_factory=dict)
     inner: dict[str, Named[A]] | None = None
+    counted: dict[str, int] = field(default_factory=dict)
+    """How often each place of `inner` was noted in this call."""
     entered: set[str] = field(default_factory=set)
 
     def noted(self, place: str, value: Value) -> None:
         """Keep a tensor that has no name outside, where that is wanted (`inner` is a dictionary).
 
         The same equation at the same place, evaluated again, is another entry: `rope.angle~2`.
+        A piece of an equation has the piece in its name: `rope.turned:a * cos(angle)~1`.
         """
         if self.inner is None or not isinstance(value, Named):
             return
-        count = 1
-        while f"{place}~{count}" in self.inner:
-            count += 1
-        self.inner[f"{place}~{count}"] = value
+        self.counted[place] = self.counted.get(place, 0) + 1
+        self.inner[f"{place}~{self.counted[place]}"] = value
 
     def call(self, name: str, inputs: Mapping[str, Value]) -> Named[A]:
         """Call a function from outside; `taps` then holds the tensors of this call.
@@ -73,7 +74,7 @@ class Reading(Generic[A]):
         Inputs are named tensors or exact sizes, by the function's own names; optional ones may be
         missing. Raises `PackError` when the program does not fit them.
         """
-        self.taps = {}
+        self.taps, self.counted = {}, {}
         function = self.program.function(name)
         for given in function.given:
             if given not in inputs and not function.given[given].optional:
@@ -105,6 +106,11 @@ class Invocation(Generic[A]):
 class Scope(Names[A]):
     """One call of a function: its equations evaluated in order, and the calls that they make."""
 
+    about = ""
+    """The equation that is being evaluated, where its pieces are noted."""
+    whole: ast.expr | None = None
+    """All of it, which is no piece."""
+
     # -- one call -------------------------------------------------------------------------------
 
     def run(self, inputs: Mapping[str, Value]) -> Named[A]:
@@ -131,6 +137,8 @@ class Scope(Names[A]):
         for name, given in function.given.items():
             if name not in inputs and given.otherwise is not None:
                 self.bind(name, self.seen(name, self.evaluate(given.otherwise)))
+        for name in function.given:
+            self.reading.noted(f"{self.at}{function.name}.{name}", self.env.get(name))
 
     def recall(self, name: str, remembered: Remembered) -> Value:
         """What the last call at this site has remembered, else the first value, or None."""
@@ -141,14 +149,15 @@ class Scope(Names[A]):
         """Evaluate an equation and give its name to the result, where the variant has it."""
         value = self.equation(equation)
         if value is not None:
-            self.reading.noted(f"{self.at}{self.function.name}.{equation.name}", value)
             self.bind(equation.name, self.seen(equation.name, value))
+            self.reading.noted(f"{self.at}{self.function.name}.{equation.name}", value)
 
     def equation(self, equation: Equation) -> Value:
         """The value of an equation, or None in a variant that does not have it."""
         expression = equation.pick(self.reading.choices)
         if expression is None:
             return None
+        self.about, self.whole = f"{self.at}{self.function.name}.{equation.name}", expression.tree
         if not equation.at_least_float32:
             return self.evaluate(expression)
         narrow = self.operations
@@ -179,6 +188,8 @@ class Scope(Names[A]):
             return value
         tensor = self.reading.substitute(self.at + name, self.tensor(value))
         self.reading.taps[self.at + name] = tensor
+        if self.reading.inner is not None:
+            self.reading.inner[self.at + name] = tensor
         return tensor
 
     # -- expressions ----------------------------------------------------------------------------
@@ -192,6 +203,15 @@ class Scope(Names[A]):
 
     def value(self, node: ast.expr, at: Location) -> Value:
         """The value of a piece of an expression."""
+        made = self.piece(node, at)
+        if self.reading.inner is None or node is self.whole:
+            return made
+        if self.about and not isinstance(node, ast.Name | ast.Constant):
+            self.reading.noted(f"{self.about}:{ast.unparse(node)}", made)
+        return made
+
+    def piece(self, node: ast.expr, at: Location) -> Value:
+        """The same, as yet unnoted."""
         match node:
             case ast.Name(id=name):
                 return self.name(name, at)

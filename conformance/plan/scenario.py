@@ -126,7 +126,8 @@ class Scenario:
     ) -> list[Tensors]:
         """The program read call by call; `substitute(i)` stands in for tensors of call i.
 
-        With `inner`, tensors that have no name outside are kept too, as the program laid them out.
+        With `inner`, tensors that have no name outside and the pieces of equations are kept too, as
+        the program laid them out and in the order in which it made them.
         """
         reading = self.reading(arithmetic, program)
         results = []

@@ -73,7 +73,10 @@ def where_of(place: object) -> Where | None:
     """A place in the target; None for what names none."""
     if not isinstance(place, Mapping):
         return None
-    where = Where(**{name: plain.line(place.get(name), 300) for name in Where.__dataclass_fields__})
+    names = [name for name in Where.__dataclass_fields__ if name != "last_right"]
+    right = place.get("last_right")
+    before = where_of({**right, "last_right": None}) if isinstance(right, Mapping) else None
+    where = Where(**{name: plain.line(place.get(name), 300) for name in names}, last_right=before)
     return where if where.at or where.node else None
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from conformance.language.program import Text
 from conformance.reports.model import Graded, Reason, Report, Waiver, Where
 from conformance.reports.reading import report_of
-from conformance.reports.words import pick, say
+from conformance.reports.words import between, pick, say
 from conformance.results.records import VERDICTS
 from conformance.results.store import Results
 
@@ -77,9 +77,13 @@ def _headline(report: Report, lang: str) -> Iterator[tuple[str, str]]:
         yield say("cause", lang), text(cause.says, lang) or code(cause.name)
         yield "", text(report.causation, lang)
     else:
+        if pick(report.causation, lang):
+            yield say("cause", lang), text(report.causation, lang)
         yield say("seen", lang), text(first.worst.summary, lang)
     if report.where:
         yield say("place", lang), _place(report.where, lang)
+        if story := between(report.where):
+            yield "", text(story, lang)
     if first.change:
         yield say("change", lang), code(first.claim.equation)
     elif not report.causes:

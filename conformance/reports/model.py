@@ -60,6 +60,9 @@ class Where:
     variable: str = ""
     node: str = ""
     op_type: str = ""
+    expected: str = ""
+    """The tensor that the variable should have been, or is where it is right."""
+    last_right: Where | None = None
 
     @property
     def at(self) -> str:

@@ -10,7 +10,7 @@ from rich.text import Text as Styled
 
 from conformance.reports import plain
 from conformance.reports.model import Graded, Mistake, Reason, Report, Where
-from conformance.reports.words import pick, say
+from conformance.reports.words import between, pick, say
 from conformance.reports.wrap import wrap
 from conformance.results.records import BROKEN, VERDICTS
 
@@ -68,9 +68,13 @@ class Painter:
         if self.report.causes:
             rows.append((self._say("cause"), Styled(self._cause())))
         else:
+            if causation := pick(self.report.causation, self.lang):
+                rows.append((self._say("cause"), Styled(causation)))
             rows.append((self._say("seen"), Styled(pick(first.worst.summary, self.lang))))
         if where := self.report.where:
             rows.append((self._say("place"), self._place(where)))
+            if story := between(where):
+                rows.append(("", Styled(pick(story, self.lang))))
         if first.change:
             rows.append((self._say("change"), Styled(first.claim.equation)))
         elif not self.report.causes and (says := pick(first.claim.says, self.lang)):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from conformance.language.program import Text
+
+if TYPE_CHECKING:
+    from conformance.reports.model import Where
 
 LANGUAGES = ("en", "zh")
 
@@ -45,6 +48,11 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
     ),
     "other causes": ("other causes: {mistakes}", "其他原因：{mistakes}"),
     "in variable": (" (variable {variable})", "（变量 {variable}）"),
+    "last right": (
+        "`{right}` (line {before}) was still right; `{variable}`, line {line}, should be `{expected}`",
+        "`{right}`（第 {before} 行）仍然正确；第 {line} 行的 `{variable}` 应为 `{expected}`",
+    ),
+    "should be": ("`{variable}` should be `{expected}`", "`{variable}` 应为 `{expected}`"),
     "node": ("node {node} ({op})", "节点 {node}（{op}）"),
     "signature": ("the call must work as the document says: {says}", "调用应如文档所述：{says}"),
     # one claim
@@ -100,6 +108,7 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
         "the file has no end line, so the run was interrupted; it is shown as far as it goes",
         "文件没有结束行，说明评测被中断；以下仅显示已有部分",
     ),
+    "trace note": ("while the line was looked for: {note}", "查找出错行时：{note}"),
     "target": ("target", "被测对象"),
     "pack": ("pack", "规范包"),
     "variants": ("variants", "变体"),
@@ -163,6 +172,17 @@ def say(key: str, lang: str, **fields: object) -> str:
 def pick(text: Text, lang: str) -> str:
     """A text in one language."""
     return text.zh if lang == "zh" else text.en
+
+
+def between(where: Where) -> Text | None:
+    """The last tensor that was right, and what the first wrong one should have been; None where neither is known."""
+    if not where.expected or not where.variable:
+        return None
+    wrong = {"variable": where.variable, "line": where.line, "expected": where.expected}
+    right = where.last_right
+    if right is None or not right.variable:
+        return word("should be", **wrong)
+    return word("last right", right=right.variable, before=right.line, **wrong)
 
 
 def _in(value: object, lang: str) -> str:

@@ -17,12 +17,21 @@ BROKEN = ("fail", "error", "timeout")
 
 @dataclass(frozen=True)
 class Place:
-    """Where in the target's own source: file, line, its text, and the variable if one is known."""
+    """Where in the target's own source: file, line, its text, and the variable if one is known.
+
+    Attributes:
+        expected: the tensor that the variable should have been, or for a right one is.
+        last_right: where the last tensor was made that was still right.
+        sure: how certain it is; of several places for one cause the surest is shown.
+    """
 
     file: str
     line: int | None
     text: str = ""
     variable: str = ""
+    expected: str = ""
+    last_right: Place | None = None
+    sure: int = 0
 
 
 @dataclass(frozen=True)
@@ -99,11 +108,20 @@ def jsonable(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} does not go into a result")
 
 
+def place_line(place: Place) -> dict[str, Any]:
+    """A place as it stands in a result."""
+    fields = {"file": place.file, "line": place.line, "text": place.text, "variable": place.variable}
+    fields["expected"] = place.expected
+    shown: dict[str, Any] = {name: value for name, value in fields.items() if value not in ("", None)}
+    if place.last_right is not None:
+        shown["last_right"] = place_line(place.last_right)
+    return shown
+
+
 def verdict_line(verdict: Verdict) -> dict[str, Any]:
     """A verdict as one line of `results.jsonl`."""
     judgement = verdict.judgement
     place, evidence = judgement.place, judgement.evidence
-    where = {k: v for k, v in vars(place).items() if v not in ("", None)} if place else None
     return {
         "kind": "verdict",
         "claim": verdict.claim,
@@ -120,7 +138,7 @@ def verdict_line(verdict: Verdict) -> dict[str, Any]:
         "diagnosis": [
             jsonable({"mistake": d.mistake, "fit": d.fit, "says": d.says}) for d in judgement.diagnosis
         ],
-        "where": where,
+        "where": place_line(place) if place else None,
         "evidence": jsonable(vars(evidence)) if evidence else None,
         "reproduce": judgement.reproduce,
         "seconds": round(judgement.seconds, 6),

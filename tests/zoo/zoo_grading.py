@@ -45,6 +45,17 @@ def line_of_fault(path: Path) -> int:
     return line
 
 
+def lines_accepted(name: str) -> set[int]:
+    """That line, and those that a person would accept as well."""
+    path = wrong_file(name)
+    lines = path.read_text(encoding="utf-8").split("\n")
+    accepted = {line_of_fault(path)}
+    for entry in WRONG[name].get("also", ()):
+        (line,) = [i for i, text in enumerate(lines, 1) if entry["line"] in text]
+        accepted.add(line)
+    return accepted
+
+
 @dataclass
 class Zoo:
     """A pack, and what of it no adapter can change: scenarios, exact readings and spreads.
