@@ -31,7 +31,13 @@ class Limits:
 
 
 def launch(
-    target: Path, names: Sequence[str], arguments: Sequence[str], python: str, limits: Limits, home: Path
+    target: Path,
+    names: Sequence[str],
+    arguments: Sequence[str],
+    own: Sequence[str],
+    python: str,
+    limits: Limits,
+    home: Path,
 ) -> tuple[WorkerProcess, Offer, str]:
     """Starts a worker and imports the submission in it.
 
@@ -39,6 +45,7 @@ def launch(
         target: the adapter file.
         names: functions to look for.
         arguments: for the adapter's `sys.argv[1:]`.
+        own: what of libraries is graded, as in `Session`.
         python: the interpreter.
         limits: what it may use.
         home: private folder of the worker.
@@ -62,6 +69,7 @@ def launch(
             "path": str(target.absolute()),
             "names": names,
             "arguments": arguments,
+            "own": list(own),
             "memory_mb": limits.memory_mb,
             "tensor_bytes": limits.tensor_bytes,
             "timeout": limits.import_timeout,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import linecache
 import os
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -42,8 +42,17 @@ class Sources:
     `keep`: they may be gone later.
     """
 
-    def __init__(self, path: str, text: str) -> None:
+    def __init__(self, path: str, text: str, own: Sequence[str] = ()) -> None:
+        """The sources of a submission.
+
+        Args:
+            path: its main file, and
+            text: what is in it.
+            own: files and folders that are the submission's, wherever they are. With them the main
+                file only leads to what is graded, and its lines are nobody's fault.
+        """
         self.path = path
+        self._leads = bool(own)
         self._lines = {path: lines_of(text)}
         paths = sysconfig.get_paths()
         foreign = {paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
@@ -51,13 +60,14 @@ class Sources:
         # that comes with this project may stand in site-packages.
         folders = [(os.path.join(folder, ""), False) for folder in foreign]
         folders.append((os.path.join(os.path.dirname(path), ""), True))
+        folders += [(folder if folder.endswith(".py") else os.path.join(folder, ""), True) for folder in own]
         folders.append((_HERE, False))
         self._folders = sorted(folders, key=lambda entry: -len(entry[0]))
 
     def own(self, file: str) -> bool:
         """Whether `file` (a frame's file name) belongs to the submission."""
         if file == self.path:
-            return True
+            return not self._leads
         if file.startswith("<") or not file.endswith((".py", ".pyw")):
             return False
         for folder, own in self._folders:

@@ -30,6 +30,8 @@ from numpy import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from .tracer import Tracer
+
     Array = NDArray[Any]
 
 DTYPES = ("float16", "bfloat16", "float32", "float64")
@@ -84,6 +86,8 @@ class NumPy:
     """NumPy arrays in, NumPy arrays out."""
 
     name = "numpy"
+    spaces: tuple[str, ...] = ()
+    """Attributes of an object in which it keeps others of its attributes."""
 
     def float_type(self, name: str) -> Any:
         """The array type's own dtype object called `name`. Raises Impossible."""
@@ -112,6 +116,10 @@ class NumPy:
 
     def inference(self) -> contextlib.AbstractContextManager[Any]:
         """The context in which the submission's code runs."""
+        return contextlib.nullcontext()
+
+    def results(self, tracer: Tracer) -> contextlib.AbstractContextManager[Any]:
+        """The context in which a trace sees each single result, where the framework can show it."""
         return contextlib.nullcontext()
 
     def look(self, value: Any, limit: int, floats_only: bool = True) -> Seen:
@@ -179,6 +187,7 @@ class Torch(NumPy):
     """PyTorch tensors on the CPU; results may be tensors or NumPy arrays."""
 
     name = "torch"
+    spaces = ("_buffers", "_parameters")
 
     def __init__(self) -> None:
         """Raises ImportError when the interpreter has no PyTorch."""
@@ -213,6 +222,12 @@ class Torch(NumPy):
     def inference(self) -> contextlib.AbstractContextManager[Any]:
         """torch.inference_mode(): no gradients are recorded."""
         return self._inference()  # type: ignore[no-any-return]
+
+    def results(self, tracer: Tracer) -> contextlib.AbstractContextManager[Any]:
+        """Every result that is dispatched; see `dispatch.py`."""
+        from .dispatch import results
+
+        return results(tracer)
 
     def look(self, value: Any, limit: int, floats_only: bool = True) -> Seen:
         """As NumPy.look, for tensors too."""

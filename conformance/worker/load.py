@@ -36,13 +36,17 @@ class Refused(Exception):
         self.answer = {"ok": False, "message": message, "hint": hint, **more}
 
 
-def load(path: str, names: Sequence[str], arguments: Sequence[str]) -> tuple[Target, dict[str, Any]]:
+def load(
+    path: str, names: Sequence[str], arguments: Sequence[str], own: Sequence[str] = ()
+) -> tuple[Target, dict[str, Any]]:
     """Imports the file `path` and reads what it offers of `names`.
 
     Args:
         path: absolute path of the adapter. Its folder becomes `sys.path[0]`.
         names: functions to look for; for 'Model' its method 'Model.forward' is read as well.
         arguments: become `sys.argv[1:]`.
+        own: what of other code is graded, though it is a library's: absolute paths of files and
+            folders, or names of modules.
 
     Returns:
         the target, and the offer as JSON.
@@ -51,7 +55,7 @@ def load(path: str, names: Sequence[str], arguments: Sequence[str]) -> tuple[Tar
         Refused: it raised, or declares something that does not exist.
     """
     text = read_text(path)
-    sources = Sources(path, text)
+    sources = Sources(path, text, [place for name in own for place in _places(name)])
     module = _import(path, arguments, sources)
     sources.keep(sys.modules)
     space = vars(module)
@@ -107,6 +111,19 @@ def load(path: str, names: Sequence[str], arguments: Sequence[str]) -> tuple[Tar
         "parameter_shapes": callable(space.get("parameter_shapes")),
     }
     return Target(sources, functions, signatures, arrays), offer
+
+
+def _places(name: str) -> list[str]:
+    """The folder or the file of a module; a path as it is."""
+    if os.path.isabs(name):
+        return [name]
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError, AttributeError):
+        return []
+    if spec is None:
+        return []
+    return list(spec.submodule_search_locations or [spec.origin or ""])
 
 
 def _method(model: Any) -> Any:
