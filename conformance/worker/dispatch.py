@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .fused import given_to, inside
@@ -23,8 +24,12 @@ if TYPE_CHECKING:
     from .tracer import Tracer
 
 CALLERS = 200  # frames between an operation and the submission's line
-VIEW, EDIT, NEW = range(3)  # what an operation returns: memory that is there already, unchanged or not
-_UNINITIALISED = ("empty", "new_empty", "_efficientzerotensor")
+NOTHING, VIEW, NEW = range(3)  # what an operation returns: no result, memory that was there, or values
+_NO_RESULTS = (
+    *("empty", "new_empty", "uniform_", "normal_", "random_", "bernoulli_", "exponential_"),
+    *("zero", "new_zeros", "one", "new_ones", "full", "new_full", "fill_"),
+)
+"""Beginnings of the names of operations that make what nobody has computed: old memory, noise, one number."""
 
 _getframe = sys._getframe
 
@@ -75,7 +80,7 @@ class Results(TorchDispatchMode):  # type: ignore[misc] # PyTorch is not read by
         kind = self._kinds.get(func)
         if kind is None:
             kind = self._kinds[func] = kind_of(func)
-        if kind == VIEW:  # its values are recorded; a name that it is given, the trace sees
+        if kind == NOTHING or (kind == VIEW and not is_part(args, result)):
             return
         line = self._line(_getframe(2))
         if line is None:
@@ -130,12 +135,16 @@ def name_of(func: Any) -> str:
 
 
 def kind_of(func: Any) -> int:
-    """Whether an operation returns a view of its argument, its argument edited, or something new."""
-    name = name_of(func).partition(".")[2]
-    if name.startswith(_UNINITIALISED):
-        return VIEW  # whatever was in that memory
+    """Whether an operation returns a view of its argument, or something new: its argument edited, too."""
+    if name_of(func).partition(".")[2].startswith(_NO_RESULTS):
+        return NOTHING
     returns = getattr(getattr(func, "_schema", None), "returns", ())
     aliases = [value.alias_info for value in returns if value.alias_info is not None]
-    if any(alias.is_write for alias in aliases):
-        return EDIT
-    return VIEW if aliases else NEW
+    return VIEW if aliases and not any(alias.is_write for alias in aliases) else NEW
+
+
+def is_part(args: Any, result: Any) -> bool:
+    """Whether a view shows a part of a tensor, as of a fused projection; others show what was recorded."""
+    whole = args[0] if type(args) is tuple and args else None
+    parts = result if type(result) in (tuple, list) else [result]
+    return isinstance(whole, Tensor) and any(part.numel() < whole.numel() for part in parts)
