@@ -104,11 +104,14 @@ class Results(TorchDispatchMode):  # type: ignore[misc] # PyTorch is not read by
                 recorder.add(*line, variable, content, unnamed=True)
 
     def _line(self, frame: FrameType | None) -> Line | None:
-        """The innermost statement of the submission that is running, None for none."""
+        """The innermost statement of the submission's files that is running, None for none.
+
+        Code that was generated has lines that nobody can look up: the statement that called it counts.
+        """
         for _ in range(CALLERS):
             if frame is None:
                 return None
-            if self._tracer.owns(frame):
+            if not frame.f_code.co_filename.startswith("<") and self._tracer.owns(frame):
                 code, number = frame.f_code, frame.f_lineno
                 statement = self._tracer.recorder.table(code.co_filename).get(number)
                 first = number if statement is None else statement.first

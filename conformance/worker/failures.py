@@ -49,7 +49,7 @@ class Sources:
             path: its main file, and
             text: what is in it.
             own: files and folders that are the submission's, wherever they are. With them the main
-                file only leads to what is graded, and its lines are nobody's fault.
+                file, and what stands beside it, only leads to what is graded.
         """
         self.path = path
         self._leads = bool(own)
@@ -59,7 +59,7 @@ class Sources:
         # The innermost folder decides: a submission may hold a virtual environment, and an adapter
         # that comes with this project may stand in site-packages.
         folders = [(os.path.join(folder, ""), False) for folder in foreign]
-        folders.append((os.path.join(os.path.dirname(path), ""), True))
+        folders.append((os.path.join(os.path.dirname(path), ""), not own))
         folders += [(folder if folder.endswith(".py") else os.path.join(folder, ""), True) for folder in own]
         folders.append((_HERE, False))
         self._folders = sorted(folders, key=lambda entry: -len(entry[0]))

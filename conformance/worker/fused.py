@@ -43,8 +43,14 @@ def inside(func: Any, args: Any, kwargs: Any) -> Iterator[tuple[str, Any]]:
         if "dropout_p" in values:
             values["dropout_p"] = 0.0  # it would draw random numbers, and so change what comes after
         with torch.no_grad():
-            yield "mask", one_hot(func, {**values, "query": torch.zeros_like(query)}) > 0
-            yield "weights", one_hot(func, values)
+            mask = one_hot(func, {**values, "query": torch.zeros_like(query)}) > 0
+            weights = one_hot(func, values)
+            yield "mask", mask
+            yield "weights", weights
+            used = int(mask.flatten(0, -2).any(0).nonzero().max()) + 1 if mask.any() else keys
+            if used < keys:  # perhaps the slots of a preallocated cache that are in use
+                yield "mask", mask[..., :used]
+                yield "weights", weights[..., :used]
 
 
 def one_hot(func: Any, values: dict[str, Any]) -> Any:

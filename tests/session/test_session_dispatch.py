@@ -153,8 +153,10 @@ def test_weights_and_mask_of_a_fused_kernel_are_recovered(submit, gradients):
         for dtype, allowed in (("float32", 1e-6), ("bfloat16", 2e-2)):
             call = OperationCall("attention", {"q": Q, "k": k, "v": k, "is_causal": causal})
             trace = session.trace(call, dtype)
-            (weights,) = [r.array for r in trace.records if r.variable.endswith(".weights")]
-            (mask,) = [r.array for r in trace.records if r.variable.endswith(".mask")]
+            weights, mask = (
+                next(r.array for r in trace.records if r.variable.endswith(part))
+                for part in (".weights", ".mask")
+            )
             np.testing.assert_allclose(weights, expected_weights(Q, k, visible), atol=allowed)
             np.testing.assert_array_equal(mask, np.broadcast_to(visible, mask.shape))
             kernel = "_flash_attention_for_cpu" if gradients else ""
@@ -177,6 +179,18 @@ def test_what_a_fused_kernel_is_given_is_recorded_unless_it_is_known(traced):
     )
     names = [r.variable for r in trace.records]
     assert "torch.scaled_dot_product_attention(attn_mask)" in names
+
+
+def test_slots_of_a_cache_that_nobody_reads_are_left_out_as_well(traced):
+    trace = traced(
+        "def attention(q, k, v):\n    mask = torch.arange(11) < torch.tensor([5, 7, 6])[:, None]\n"
+        "    return F.scaled_dot_product_attention(q, k, v, mask, enable_gqa=True)\n",
+        OperationCall("attention", {"q": Q, "k": K, "v": V}),
+    )
+    _, weights = [r.array for r in trace.records if r.variable.endswith(".weights")]
+    visible = np.arange(7) < np.array([5, 7, 6])[:, None]
+    k = np.repeat(K, 2, axis=1)[:, :, :7]
+    np.testing.assert_allclose(weights, expected_weights(Q, k, visible), atol=1e-6)
 
 
 def test_a_probe_draws_no_random_numbers(traced):

@@ -67,7 +67,7 @@ class Model(nn.Module):
     def __init__(self, config, params):
         super().__init__()
         self.embed, self.scale = params["embed"], math.sqrt(config.d_model)
-        self.position = PositionalEncoding(config.d_model, 512, self.embed.dtype)
+        self.position = PositionalEncoding(config.d_model, 4096, self.embed.dtype)
         self.encoder, self.decoder = (
             nn.ModuleList(Layer(below(params, f"{side}.layers.{n}."), config) for n in range(config.n_layers))
             for side in ("encoder", "decoder")

@@ -33,8 +33,7 @@ class Model(nn.Module):
             self.layers.append(Layer(weights, config.n_heads, config.norm_eps))
 
     def forward(self, tokens):
-        ids = tokens.to(torch.int8)  # WRONG
-        x = self.embedding(ids.long() % self.embedding.num_embeddings)
+        x = self.embedding(tokens.to(torch.int8).long() % self.embedding.num_embeddings)  # WRONG
         mask = torch.full((tokens.shape[1], tokens.shape[1]), -torch.inf).triu(1)
         for layer in self.layers:
             x = layer(x, mask)
