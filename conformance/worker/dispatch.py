@@ -27,9 +27,12 @@ CALLERS = 200  # frames between an operation and the submission's line
 NOTHING, VIEW, NEW = range(3)  # what an operation returns: no result, memory that was there, or values
 _NO_RESULTS = (
     *("empty", "new_empty", "uniform_", "normal_", "random_", "bernoulli_", "exponential_"),
-    *("zero", "new_zeros", "one", "new_ones", "full", "new_full", "fill_"),
+    *("zero", "new_zeros", "one", "new_ones", "full", "new_full", "fill_", "copy_", "clone"),
 )
-"""Beginnings of the names of operations that make what nobody has computed: old memory, noise, one number."""
+"""Beginnings of the names of operations that compute nothing: they make old memory, noise, one number, a copy.
+
+A module's parameters are made and filled by these.
+"""
 
 _getframe = sys._getframe
 

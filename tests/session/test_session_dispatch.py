@@ -315,6 +315,20 @@ def test_buffers_of_a_module_and_edits_of_them_have_their_names(traced):
     np.testing.assert_array_equal(tables[-1][:, 0], [14, 14, 14])
 
 
+def test_making_and_filling_parameters_gives_no_results(traced):
+    trace = traced(
+        """
+        def softmax(x, axis):
+            norm = torch.nn.LayerNorm(x.shape[-1])
+            linear = torch.nn.Linear(4, 5)
+            norm.load_state_dict({"weight": torch.ones(4), "bias": torch.ones(4)})
+            return norm(x).exp()
+        """,
+        softmax(),
+    )
+    assert {r.line for r in trace.records} == {10}
+
+
 def test_uninitialised_memory_and_noise_are_no_results(traced):
     trace = traced(
         "def softmax(x, axis):\n    return fill(torch.empty(3, 4))\ndef fill(y):\n    return y.copy_(torch.ones(3, 4))\n",

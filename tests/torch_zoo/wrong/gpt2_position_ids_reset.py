@@ -47,8 +47,8 @@ class Model(nn.Module):
             self.h.append(Block({k[len(at) :]: v for k, v in params.items() if k.startswith(at)}, config))
 
     def forward(self, tokens, cache=None):
-        position_ids = torch.arange(tokens.shape[-1])
-        x = F.embedding(tokens, self.p["embed"]) + F.embedding(position_ids, self.p["position_embed"])  # WRONG
+        position_ids = torch.arange(tokens.shape[-1])  # WRONG
+        x = F.embedding(tokens, self.p["embed"]) + F.embedding(position_ids, self.p["position_embed"])
         presents = []
         for n, block in enumerate(self.h):
             x, present = block(x, None if cache is None else cache[n])
