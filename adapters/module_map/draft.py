@@ -295,8 +295,23 @@ def _variant(built: Built, watch: Watch, found: Sequence[Guess]) -> Iterator[str
     yield f"  ffn: {_activation(operations, 'w_gate' in text)}"
     yield f"  bias: {'all' if 'attention.b_' in text else 'ffn' if 'ffn.b_' in text else 'none'}"
     yield f"  tie_embeddings: {'lm_head' not in text}".lower()
+    ratio = _ratio(module, found)
+    if ratio is not None:
+        yield f"  ff_ratio: {ratio:g}  # its feed-forward network is so many times wider than the model, whatever a case asks for"
     if any(value == "= n_kv_heads" for value in built.arguments.values()):
         yield "  grouped_heads: true"
+
+
+def _ratio(module: Any, found: Sequence[Guess]) -> float | None:
+    """How many times wider than the model the feed-forward network is; None where an argument says it."""
+    shapes = dict(module.named_parameters())
+    for guess in found:
+        if "ffn.w_1" in guess.made_of or "ffn.w_gate" in guess.made_of:
+            shape = list(shapes[guess.parameter.replace("{i}", "0")].shape)
+            shape.remove(SIZES.width)
+            parts = 2 if "ffn.w_up" in guess.made_of else 1
+            return None if shape[0] == parts * SIZES.hidden else shape[0] / parts / SIZES.width
+    return None
 
 
 def _eps(norms: Sequence[Any]) -> float:
