@@ -190,7 +190,9 @@ class Search:
                 if self.is_part(right, own):
                     return i, own
             whole = own is not None and own.obscurity != PIECE
-            passed = any_.obscurity and equation_of(any_.name)[1] != RESULT
+            # What was kept from an earlier call is no argument that was passed wrongly in this one.
+            fresh = right.step == any_.step
+            passed = fresh and any_.obscurity and equation_of(any_.name)[1] != RESULT
             if (whole or passed) and self.is_renamed(i, returned=whole):
                 return i, any_
         return None if made else next(iter(direct), None)
