@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from conformance.language.errors import suggestion
 from conformance.locations import bundled
@@ -26,6 +27,10 @@ class Target:
     name: str
     path: Path
     arguments: tuple[str, ...] = ()
+    model: Path | None = None
+    """An ONNX file, which `path` runs."""
+    names: Mapping[str, Any] = field(default_factory=dict)
+    """Of an ONNX file's inputs and outputs, as a map says them."""
 
 
 def resolve_target(words: Sequence[str]) -> Target:
@@ -42,13 +47,22 @@ def resolve_target(words: Sequence[str]) -> Target:
             what = "is a folder" if path.is_dir() else "does not exist"
             raise TargetMissing(f"{first} {what}{_nearby(path)}")
         return Target(first, path.resolve())
-    if path.suffix == ".onnx" or first.startswith("hf:") or first == "program":
+    if path.suffix == ".onnx":
+        if rest:
+            raise TargetUsageError(f"{first} takes no further arguments; got {' '.join(rest)}")
+        if not path.is_file():
+            what = "is a folder" if path.is_dir() else "does not exist"
+            raise TargetMissing(f"{first} {what}")
+        return Target(first, bundled("adapters") / "onnx_model.py", model=path.absolute())
+    if first.startswith("hf:") or first == "program":
         raise TargetUsageError(
-            f"{first}: this version grades adapter files (.py) and bundled adapters; "
-            "ONNX files, hf: models and the program itself are not targets of `run` yet"
+            f"{first}: this version grades adapter files (.py), ONNX files and bundled adapters; "
+            "hf: models and the program itself are not targets of `run` yet"
         )
     folder = bundled("adapters")
-    known = sorted(p.stem for p in folder.glob("*.py"))
+    known = sorted(
+        p.stem for p in folder.glob("*.py") if p.stem != "onnx_model"
+    )  # it is given a file, see above
     if first in known:
         return Target(" ".join(words), folder / f"{first}.py", tuple(rest))
     near = suggestion(first, known)

@@ -17,9 +17,9 @@ __all__ = ["SUBCOMMANDS", "Exit", "main"]
 
 SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "run": ("conformance.cli.run", "Grade one implementation against the claims."),
-    "inspect": ("conformance.cli.inspect", "Say what an ONNX graph does, without its weights."),
     "spec": ("conformance.cli.spec", "List, show and check the claims."),
     "new": ("conformance.cli.new", "Write a commented adapter that runs as it is."),
+    "inspect": ("conformance.cli.inspect", "Say what an ONNX graph does, without its weights."),
     "selftest": ("conformance.cli.selftest", "Grade every mistake of the pack: is it caught?"),
     "report": ("conformance.cli.report", "Turn results.jsonl into another format."),
     "golden": ("conformance.cli.golden", "Make, check and hand out golden tensors."),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from conformance.onnx.masking import visible
-from conformance.onnx.merging import output_of
+from conformance.onnx.merging import NOT_MERGED, output_of
 from conformance.onnx.norms import Norm
 from conformance.onnx.operators import Array
 from conformance.onnx.products import Heads, Operand, Product, by_head, split_heads
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
     from conformance.onnx.walk import Walk
 
+SPLIT = "the heads are not split off as columns of the projections"
+MERGED = "the heads are not put side by side before the output projection"
 MASKED_AFTER = "the weights are multiplied by a mask after the softmax"
 
 
@@ -114,6 +116,9 @@ def _around(looks: Looks, softmax: ir.Node, norms: Mapping[ir.Value, Norm]) -> A
     seen, prefill, axes = visible(looks, first, path, source, shape, key, q_first, heads)
     scores = scores_of(walk, first.output, path)
     output, rows = output_of(walk, second, heads, looks.batch)
+    if rows is NOT_MERGED:
+        rows = None
+        problems.append(MERGED)
     grouping, kv_heads = grouping_of(columns[1], columns[2])
     named = axis_name(softmax, shape, key, axes)
     if any(masks(walk, step) for step in way):
@@ -184,7 +189,7 @@ def _columns(
             if any(f is not None for f in found):
                 return heads, found
     if any(one.columns is not None for one in traced):
-        problems.append("the heads are not split off as columns of the projections")
+        problems.append(SPLIT)
     options = split_heads(first.lead, looks.batch)
     return (options[0] if options else None), [None, None, None]
 

@@ -109,7 +109,22 @@ def _inspect(request: Mapping[str, Any]) -> Any:
     return msgspec.to_builtins(describe(structure, path.name))
 
 
-TASKS = {"inspect": _inspect}
+def _prepare(request: Mapping[str, Any]) -> Any:
+    import msgspec
+
+    from conformance.onnx.describe import describe
+    from conformance.onnx.reading import read_model
+    from conformance.onnx.recipe import recipe
+    from conformance.onnx.structure import read_structure
+
+    path, folder = Path(request["path"]), Path(request["folder"])
+    structure = read_structure(read_model(path), request.get("names"))
+    made = recipe(structure, folder, request.get("names") or {})
+    (folder / "recipe.json").write_text(json.dumps(made), encoding="utf-8")
+    return {"facts": msgspec.to_builtins(describe(structure, path.name))}
+
+
+TASKS = {"inspect": _inspect, "prepare": _prepare}
 
 
 if __name__ == "__main__":

@@ -172,6 +172,7 @@ def _operand(
         named(traced.source),
         None if projection is None else place(projection.node),
         None if projection is None else named(projection.weight),
+        _first_column(attention, traced),
         None if projection is None or projection.bias is None else named(projection.bias),
         None if rope is None else rope.plain(),
         None if traced.norm is None else traced.norm.kind,
@@ -180,6 +181,18 @@ def _operand(
         None if traced.join is None else traced.past_first,
         _reads_past(structure, traced),
     )
+
+
+def _first_column(attention: Attention, traced: Traced) -> int | None:
+    """The lowest column of the projection that an operand is made of."""
+    columns = {
+        id(attention.q): attention.q_columns,
+        id(attention.k): attention.k_columns,
+        id(attention.v): attention.v_columns,
+    }.get(id(traced))
+    if columns is None and traced.columns is not None:
+        columns = traced.columns
+    return None if columns is None else int(columns.min())
 
 
 def _reads_past(structure: Structure, traced: Traced) -> bool | None:
@@ -262,6 +275,28 @@ def unusual(structure: Structure) -> list[str]:
     if any(a.scale is None and "softcap" in a.scale_how for a in structure.attentions):
         found.append("scores are capped")
     if any(a.visibility.kind == "window" for a in structure.attentions):
+        found.append("attention sees a window")
+    return found
+
+
+def foreign(structure: Structure) -> list[str]:
+    """What a whole model does that no variant has, so that it is another model and not a wrong one."""
+    attentions = structure.attentions
+    found = []
+    if attentions and all(a.q is not None and a.q.norm is not None for a in attentions):
+        found.append("queries and keys are normed by head")
+    if structure.embedding is not None and structure.embedding.norm is not None:
+        found.append("the embedding is normed")
+    kinds = [
+        b.feed_forward.kind for layer in structure.layers for b in layer.blocks if b.feed_forward is not None
+    ]
+    if kinds and not set(kinds) & set(FAMILIAR):
+        found.append(f"the feed-forward network is {kinds[0]}")
+    if any("frequencies" in rope.note for rope in structure.ropes.values()):
+        found.append("RoPE's frequencies are not powers of one base")
+    if attentions and all("softcap" in a.scale_how or "plain factor" in a.scale_how for a in attentions):
+        found.append("scores are capped")
+    if attentions and all(a.visibility.kind == "window" for a in attentions):
         found.append("attention sees a window")
     return found
 

@@ -47,6 +47,8 @@ class OperandFacts(Facts, frozen=True):
     """What the projection reads; or the value that could not be followed any further."""
     projection: Place | None = None
     weight: str | None = None
+    first_column: int | None = None
+    """Of a matrix that several share: where this operand's part begins."""
     bias: str | None = None
     rope: dict[str, Any] | None = None
     norm: str | None = None

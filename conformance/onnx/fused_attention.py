@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from conformance.onnx import visibility
-from conformance.onnx.attention import Attention, grouping_of
+from conformance.onnx.attention import MERGED, SPLIT, Attention, grouping_of
 from conformance.onnx.fused import ATTENTIONS
-from conformance.onnx.merging import follow_to_projection
+from conformance.onnx.merging import NOT_MERGED, follow_to_projection
 from conformance.onnx.norms import Norm
 from conformance.onnx.operators import Array
 from conformance.onnx.partial import attributes_of
@@ -98,7 +98,7 @@ def _packed(looks: Looks, node: ir.Node) -> Attention:
     if weight is not None and shape is not None and len(shape) == 2:
         sizes = [int(s) for s in attributes.get("qkv_hidden_sizes") or [shape[1] // 3] * 3]
         projection = Projection(node, x, weight, False, _at(node, 2), x, x)
-        one = Traced(x, projection, None, 1.0, (), None, None, None, None, None, True, None, x)
+        one = Traced(x, projection, None, 1.0, (), None, None, None, None, None, True, None, (), x)
         starts = np.cumsum([0, *sizes])
         columns = [starts[i] + np.arange(sizes[i]).reshape(heads, -1) for i in range(3)]
         width = sizes[0] // heads
@@ -222,7 +222,7 @@ def _made(
             widths.append(shape[-1] // int(counts[i]) if shape is not None and counts[i] else None)
         columns.append(_heads_of(one.columns, counts[i]))
         if one.columns is not None and columns[i] is None:
-            problems.append("the heads are not split off as columns of the projections")
+            problems.append(SPLIT)
     grouping, distinct = _grouping(counts, columns)
     if scale is None and widths[0]:
         scale = 1 / math.sqrt(widths[0])
@@ -237,6 +237,9 @@ def _made(
     )
     count = None if counts[0] is None else int(counts[0])
     output, rows = _output(walk, node.outputs[0], count, widths[2])
+    if rows is NOT_MERGED:
+        rows = None
+        problems.append(MERGED)
     return Attention(
         node,
         kind,

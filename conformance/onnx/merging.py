@@ -14,6 +14,8 @@ from conformance.onnx.walk import Walk
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+NOT_MERGED = np.empty(0, np.int64)
+"""The rows of an output projection that gets numbers of several positions."""
 FARTHEST = 14
 """Layouts between the heads and their projection."""
 
@@ -51,7 +53,7 @@ def follow_to_projection(
                     rows = None
                     if index is not None:
                         flat = index.reshape(-1, index.shape[-1])
-                        rows = flat[0] if (flat == flat[:1]).all() else None
+                        rows = flat[0] if (flat == flat[:1]).all() else NOT_MERGED
                     return with_bias(walk, projection), rows
             if place == 0 and walk.moves(node):
                 step = node

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -81,6 +81,8 @@ class Traced:
     joined: ir.Value | None
     past_first: bool
     norm: Norm | None
+    stages: tuple[tuple[ir.Value, Array], ...]
+    """Values from the projection on to the operand, each with its columns; a rotation's result among them."""
     source: ir.Value
     """Where the walk ended: the projection's input, or the value that it could not get past."""
 
@@ -136,7 +138,11 @@ def trace(
             value = turned.start
             continue
         break
-    columns = None if projection is None else _columns(walk, projection, chain[::-1])
+    stages = () if projection is None else tuple(_stages(walk, projection, chain[::-1]))
+    complete = bool(stages) and len(stages) == len(chain) + 1
+    columns = stages[-1][1] if complete else None
+    if rotation is not None:
+        stages += tuple((rotation.output, array) for value, array in stages if value is rotation.start)
     return Traced(
         operand,
         projection,
@@ -150,6 +156,7 @@ def trace(
         joined,
         past_first,
         norm,
+        stages,
         value if projection is None else projection.input,
     )
 
@@ -265,28 +272,24 @@ def _whole(walk: Walk, rotation: Rotation, chain: list[ir.Node]) -> Rotation:
     return Rotation(rotation.node, rotation.start, out, rotation.fused)
 
 
-def _columns(walk: Walk, projection: Projection, chain: list[ir.Node]) -> Array | None:
-    """Numbers of the projection's columns, moved as the layouts move them."""
+def _stages(walk: Walk, projection: Projection, chain: list[ir.Node]) -> Iterator[tuple[ir.Value, Array]]:
+    """Numbers of the projection's columns, moved as the layouts move them; ends where one cannot be followed."""
     shape = walk.partial.shape(projection.output)
     if shape is None:
-        return None
+        return
     array: Array = np.broadcast_to(np.arange(shape[-1]), shape)
-    at = projection.output
+    yield projection.output, array
     for i, node in enumerate(chain):
         follows = chain[i + 1] if i + 1 < len(chain) else None
+        out = walk.next(node, follows)
         if node.op_type == "Concat":
             made = _joined(walk, node, array)
-            out = node.outputs[0]
         else:
-            if node.inputs[0] is None:
-                return None
-            out = walk._next(node, follows)
-            made = walk.apply(node, node.inputs[0], array, out)
+            made = None if node.inputs[0] is None else walk.apply(node, node.inputs[0], array, out)
         if made is None:
-            return None
-        array, at = made, out
-    del at
-    return array
+            return
+        array = made
+        yield out, array
 
 
 def _joined(walk: Walk, node: ir.Node, new: Array) -> Array | None:

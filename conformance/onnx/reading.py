@@ -21,6 +21,8 @@ MOST_NODES = 1_000_000
 DEEPEST_CALLS = 8
 """Functions that call functions; exporters nest two or three."""
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft")
+OUTER = "conformance.outer"
+"""In a model's `meta`: names of values that stand in the graph itself, and can be asked for when it runs."""
 OLDEST_OPSET, NEWEST_OPSET = 11, 26
 
 
@@ -42,6 +44,7 @@ def read_model(path: Path) -> ir.Model:
     model = _parsed(path)
     _check_opsets(model)
     _check_external(model, path)
+    model.meta[OUTER] = frozenset(v.name for node in model.graph for v in node.outputs)
     if model.functions:
         _count_calls(model)
         from onnx_ir.passes.common import InlinePass

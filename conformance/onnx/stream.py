@@ -24,7 +24,7 @@ class Block:
 
     Attributes:
         node: the sum.
-        output: what it gives; of post-norm, before the norm.
+        output: what it gives; of post-norm, before the norm. None where a fused operator keeps it.
         source: what is added to the branch.
         branch: the branch's last matrix.
         attention: the attention in the branch, None when it is a feed-forward network.
@@ -35,7 +35,7 @@ class Block:
     """
 
     node: ir.Node
-    output: ir.Value
+    output: ir.Value | None
     source: ir.Value
     branch: Projection
     attention: Attention | None
@@ -219,7 +219,9 @@ def _block(
         reads = entry if norm is None else (norm.total or walk.behind(norm.input)[0])
         if norm is not None and entry is stream:  # post-norm: the branch reads the normed stream itself
             norm, reads = None, entry
-    return Block(node, value, stream, projection, attention, network, norm, reads, after)
+    fused = norms.get(value)
+    output = fused.total if fused is not None and fused.skip is not None else value
+    return Block(node, output, stream, projection, attention, network, norm, reads, after)
 
 
 def read_embedding(

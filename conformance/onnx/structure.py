@@ -112,7 +112,7 @@ def read_structure(model: ir.Model, names: Mapping[str, Any] | None = None) -> S
         head = read_head(main, interface.logits, norms, tables)
         if head.start is not None:
             blocks, begin = read_stream(main, head.start, norms, attentions, head.norm)
-            layers = _layers(blocks)
+            layers = _layers(_with_last_norm(blocks, head.norm))
             embedding = read_embedding(main, begin, norms, tables)
     return Structure(
         model,
@@ -176,6 +176,14 @@ def _ropes(walk: Walk, attentions: Sequence[Attention], positions: Array) -> dic
             if traced is not None and traced.rotation is not None:
                 found[traced.rotation.output] = measure(walk, traced.rotation, positions)
     return found
+
+
+def _with_last_norm(blocks: Sequence[Block], norm: Norm | None) -> Sequence[Block]:
+    """Where sums are normed behind, the norm before the vocabulary projection is the last sum's."""
+    behind = sum(block.after is not None for block in blocks)
+    if norm is None or not blocks or blocks[-1].after is not None or 2 * behind < len(blocks):
+        return blocks
+    return [*blocks[:-1], replace(blocks[-1], after=norm)]
 
 
 def _layers(blocks: Sequence[Block]) -> tuple[Layer, ...]:

@@ -81,7 +81,7 @@ class Walk:
         at = start
         for i, node in enumerate(nodes):
             follows = nodes[i + 1] if i + 1 < len(nodes) else None
-            out = self._next(node, follows)
+            out = self.next(node, follows)
             made = self.apply(node, at, array, out)
             if made is None:
                 return None
@@ -89,7 +89,7 @@ class Walk:
         return array
 
     @staticmethod
-    def _next(node: ir.Node, follows: ir.Node | None) -> ir.Value:
+    def next(node: ir.Node, follows: ir.Node | None) -> ir.Value:
         """Which output of a node its follower reads."""
         if follows is not None:
             for value in node.outputs:

@@ -17,12 +17,17 @@ BROKEN = ("fail", "error", "timeout")
 
 @dataclass(frozen=True)
 class Place:
-    """Where in the target's own source: file, line, its text, and the variable if one is known."""
+    """Where in the target's own source: file, line, its text, and the variable if one is known.
 
-    file: str
-    line: int | None
+    In a graph it is a node and its operator instead.
+    """
+
+    file: str = ""
+    line: int | None = None
     text: str = ""
     variable: str = ""
+    node: str = ""
+    op_type: str = ""
 
 
 @dataclass(frozen=True)

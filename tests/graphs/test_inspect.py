@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -60,6 +61,9 @@ def test_a_right_graph_is_read_in_full(name: str, tmp_path: Path) -> None:
         assert (attention.k.rope is not None) is (plan.position == "rope")
 
 
+CACHED = Plan(cached=True)
+
+
 @dataclasses.dataclass(frozen=True)
 class Wrong:
     """A mistake, and where it has to show: a function of the facts, and what it gives."""
@@ -67,7 +71,7 @@ class Wrong:
     mistake: str
     shows: Callable[[GraphFacts], Any]
     value: Any
-    plan: Plan = Plan(cached=True)
+    plan: Plan = CACHED
 
 
 def last(facts: GraphFacts) -> Any:
@@ -192,7 +196,7 @@ def test_sizes_that_are_built_in_are_seen(tmp_path: Path) -> None:
             for weight in model.graph.initializer:
                 if weight.name == name and list(numpy_helper.to_array(weight)) == [0, 0, 4, 6]:
                     weight.CopyFrom(
-                        numpy_helper.from_array(numpy_helper.to_array(weight) + [0, 5, 0, 0], name)
+                        numpy_helper.from_array(np.add(numpy_helper.to_array(weight), [0, 5, 0, 0]), name)
                     )
     facts = facts_of(save(model, tmp_path / "model.onnx"))
     assert facts.misfits[0].at.op_type == "Reshape"

@@ -85,7 +85,7 @@ def test_data_outside_of_the_folder_is_refused_before_it_is_read(tmp_path: Path)
     inside.mkdir()
     secret = tmp_path / "secret"
     secret.write_bytes(b"12345678")
-    os.chmod(secret, 0)  # whoever opens it, fails
+    secret.chmod(0)  # whoever opens it, fails
     for location in ("../secret", str(secret), "a/../../secret"):
         with pytest.raises(Unreadable, match="outside of the model's folder; nothing was read"):
             read_model(with_external(inside / "model.onnx", location))
@@ -152,7 +152,7 @@ def test_functions_are_counted_before_they_are_unfolded(tmp_path: Path) -> None:
 
 
 def test_weights_stay_where_they_are(tmp_path: Path) -> None:
-    plan = Plan(**{"vocab": 4000, "layers": 1})
+    plan = Plan(vocab=4000, layers=1)
     params = draw(plan)
     path = save(build(plan, params), tmp_path / "model.onnx")
     content = path.read_bytes()
