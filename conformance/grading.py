@@ -16,6 +16,7 @@ from conformance.diagnosis.naming import Namer
 from conformance.judging.bench import Bench
 from conformance.judging.common import Question
 from conformance.judging.convention import AVOIDS, RAISES
+from conformance.judging.experiment import changed_parameters
 from conformance.judging.kinds import KINDS, OF_GRAPHS
 from conformance.language.errors import NOWHERE, PackError
 from conformance.language.program import Text, holds, key_of
@@ -226,12 +227,23 @@ class Grader:
         scenario = question.scenario
         if scenario.own is None or question.claim.kind in OF_GRAPHS:
             return None
-        refusal = scenario.own.refusal(scenario.case, scenario.given, scenario.choices)
-        if refusal is None and scenario.own.missing and question.claim.kind not in WITHOUT_WEIGHTS:
-            first = scenario.own.missing[0]
+        refusal = scenario.own.refusal(scenario.case, scenario.given, scenario.parameters, scenario.choices)
+        if refusal is None and scenario.lacking and question.claim.kind not in WITHOUT_WEIGHTS:
             refusal = Text(
-                f"it cannot be compared with the document's model: {first}", f"无法与文档的模型比较：{first}"
+                f"it cannot be compared with the document's model: {scenario.lacking}",
+                f"无法与文档的模型比较：{scenario.lacking}",
             )
+        if refusal is None and question.claim.kind == "experiment":
+            absent = [
+                n
+                for n in changed_parameters(scenario, question.claim.body)
+                if n not in scenario.own.parameters
+            ]
+            if absent:
+                refusal = Text(
+                    f"`{absent[0]}` is to be changed, and was not found in the file",
+                    f"需要改动 `{absent[0]}`，但在该文件中没有找到",
+                )
         return None if refusal is None else Judgement("unsupported", refusal)
 
     def refused(self, question: Question) -> Judgement | None:

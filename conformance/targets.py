@@ -61,8 +61,8 @@ def resolve_target(words: Sequence[str]) -> Target:
         )
     folder = bundled("adapters")
     known = sorted(
-        p.stem for p in folder.glob("*.py") if p.stem != "onnx_model"
-    )  # it is given a file, see above
+        p.stem for p in folder.glob("*.py") if not p.stem.startswith("onnx_")
+    )  # they are given a file, see above
     if first in known:
         return Target(" ".join(words), folder / f"{first}.py", tuple(rest))
     near = suggestion(first, known)

@@ -14,6 +14,7 @@ from conformance.cli.options import grading_options, make_options, open_pack
 
 if TYPE_CHECKING:
     from conformance.results.store import Results
+    from conformance.targets import Target
 
 
 @click.command(epilog="Example: conformance run my_transformer.py --variant llama -o report")
@@ -43,6 +44,14 @@ if TYPE_CHECKING:
     show_default=True,
     help="What is printed.",
 )
+@click.option(
+    "--map",
+    "map_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    metavar="FILE",
+    help="Of an ONNX file: which input and output is what, and the variant, where the file does not tell.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print the verdict only.")
 @click.pass_context
 def command(
@@ -57,7 +66,7 @@ def command(
 ) -> None:
     """Grade one implementation against the claims.
 
-    TARGET is an adapter file (.py), or the name of a bundled adapter and its arguments.
+    TARGET is an adapter file (.py), an ONNX file (.onnx), or the name of a bundled adapter and its arguments.
     """
     from conformance.cli.grading_errors import guarded
 
@@ -75,8 +84,9 @@ def _run(
     from conformance.targets import resolve_target
 
     pack = open_pack(given.pop("pack"))
+    map_file: Path | None = given.pop("map_file")
     options = make_options(pack, **given)
-    named = resolve_target(target)
+    named = with_map(resolve_target(target), map_file)
     progress = terminal.Progress(lang)
     report = folder / "report.html"
     with Writer(folder) as writer:
@@ -103,6 +113,23 @@ def _run(
         say(*_nothing(named.name, results))
         return Exit.NOTHING_GRADABLE
     return Exit.CONFORMS if summary.conforms else Exit.DOES_NOT_CONFORM
+
+
+def with_map(target: Target, file: Path | None) -> Target:
+    """The target with the names of `--map`. Raises `TargetUsageError`."""
+    from dataclasses import replace
+
+    from conformance.onnx.maps import MapError, read_map
+    from conformance.targets import TargetUsageError
+
+    if file is None:
+        return target
+    if target.model is None:
+        raise TargetUsageError(f"--map is for ONNX files; {target.name} is none")
+    try:
+        return replace(target, names=read_map(file))
+    except MapError as error:
+        raise TargetUsageError(str(error)) from None
 
 
 def _remove(report: Path) -> None:

@@ -69,13 +69,26 @@ class Namer:
         tap = judgement.evidence.tensor if judgement.evidence and question.claim.kind == "equation" else ""
         asked = question if tap else self.failing(question)
         key = (asked.scenario.key, asked.dtype, tap)
+        if key not in self.named and self.bench.graph is not None and not tap:
+            # A graph is often wrong in one layer, where no mistake of a whole model fits: its own stages tell.
+            wrong = self.locator.in_graph(asked)
+            tap = wrong.expected if wrong is not None else ""
         if key not in self.named:
             found = self.of_stage(asked, tap) if tap else self.of_outputs(asked)
-            finding = self.locator.find(asked, [suspect for _, suspect in found])
+            if not found and tap and self.bench.graph is not None:
+                found = self.of_outputs(asked)
+            finding = self.of_node(tap) or self.locator.find(asked, [suspect for _, suspect in found])
             self.named[key] = (tuple(self.diagnoses(found)), finding)
         diagnosis, finding = self.named[key]
         place = judgement.place or (finding.place if finding else None)
         return replace(judgement, diagnosis=judgement.diagnosis or diagnosis, place=place)
+
+    def of_node(self, tap: str) -> Finding | None:
+        """The node that makes a tensor of a graph."""
+        graph = self.bench.graph
+        if graph is None or tap not in graph.taps:
+            return None
+        return Finding("", None, tap, graph.taps[tap], by_mistake=False)
 
     @staticmethod
     def failing(question: Question) -> Question:
@@ -104,8 +117,10 @@ class Namer:
         short = tap.rpartition(".")[2]
         first = self.known.get(place, [])
         rest = [s for s in self.all_suspects if self.about(s, short) and s not in first]
-        found = []
+        found: list[tuple[float, Suspect]] = []
         for suspect in (*first, *rest):
+            if found and suspect in rest and self.bench.graph is not None:
+                break  # one place of a graph, again and again: what fitted there before is enough
             self.tried["singles"] += 1
             fit = stage_fit(self.bench, question.scenario, suspect, question.dtype, tap)
             if fit <= FITS:

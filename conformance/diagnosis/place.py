@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from conformance.diagnosis.discovery import Finding, locate
 from conformance.diagnosis.fit import UNREADABLE, Fitter, Suspect
+from conformance.diagnosis.stages import first_wrong_stage
 from conformance.judging.common import Question
 from conformance.judging.observe import call_of
 from conformance.language.arithmetic import Float64
@@ -35,9 +36,12 @@ class Locator:
     counted: dict[str, int] = field(default_factory=dict)
     known: dict[tuple[str, str, tuple[str, ...]], Finding] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    nodes: dict[str, Finding | None] = field(default_factory=dict)
 
     def find(self, question: Question, suspects: Sequence[Suspect]) -> Finding | None:
         """The first wrong array of a failed scenario, by the named mistakes or without a name."""
+        if question.bench.graph is not None:
+            return self.in_graph(question)
         operation = question.scenario.operation.name
         for suspect in suspects:
             finding = self.known.get((operation, question.scenario.variant.name, suspect.names))
@@ -59,6 +63,13 @@ class Locator:
                 self.known[(operation, question.scenario.variant.name, suspect.names)] = finding
                 return finding
         return locate(trace.records, true, None, question.dtype)
+
+    def in_graph(self, question: Question) -> Finding | None:
+        """The node of the first stage that is wrong; looked for once in each scenario."""
+        key = f"{question.scenario.key}/{question.dtype}"
+        if key not in self.nodes:
+            self.nodes[key] = first_wrong_stage(question)
+        return self.nodes[key]
 
     def trace(self, question: Question) -> Trace | None:
         """The traced call of a scenario; None where the target cannot be traced, or was often enough."""

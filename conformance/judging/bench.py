@@ -130,11 +130,7 @@ class Bench:
     def sigma(self, scenario: Scenario, dtype: str, step: int, name: str) -> Array:
         """The spread σ of an output or tap of one call."""
         sigma = self.spreads.sigma(scenario, dtype, step, name)
-        return (
-            sigma
-            if self.graph is None or not self.graph.own.missing
-            else sigma * self._unlike(scenario, dtype)
-        )
+        return sigma * self._unlike(scenario, dtype) if scenario.lacking else sigma
 
     def _unlike(self, scenario: Scenario, dtype: str) -> float:
         """How much noisier a target may be that the program does not describe in full.

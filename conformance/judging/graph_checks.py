@@ -96,7 +96,7 @@ def scale(facts: GraphFacts, causal: bool) -> Iterator[Result]:
             continue
         yield Finding(
             False,
-            attention.at,
+            attention.scale_at,
             Text(
                 f"scores are multiplied by {attention.scale:g}; with heads of width {attention.d_head} it should be {want:.6g}",
                 f"分数乘以 {attention.scale:g}；头宽为 {attention.d_head} 时应为 {want:.6g}",
@@ -126,7 +126,7 @@ def visibility(facts: GraphFacts, causal: bool) -> Iterator[Result]:
 
 
 def _visible(attention: AttentionFacts, mask: MaskFacts, causal: bool) -> Result:
-    at = attention.at
+    at = attention.mask_at if attention.mask_at is not None and mask.kind != "none" else attention.at
     if mask.kind in ("unknown", "window"):
         return _unread("the mask", "掩码", at)
     if not causal:
@@ -225,6 +225,17 @@ def residual(facts: GraphFacts, causal: bool) -> Iterator[Result]:
                     False, block.at,
                     Text("the residual comes from the normed stream", "残差取自归一化之后的值"), mistake,
                 )  # fmt: skip
+            elif block.source == "missing":
+                mistake = "residual-overwritten" if block.attention is not None else "ffn-residual-missing"
+                yield Finding(
+                    False,
+                    block.at,
+                    Text(
+                        "the branch stands in place of the stream; nothing is added",
+                        "分支取代了残差通路，没有相加",
+                    ),
+                    mistake,
+                )
             else:
                 mistake = "ffn-residual-from-x" if block.attention is None else ""
                 yield Finding(

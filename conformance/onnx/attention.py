@@ -16,6 +16,7 @@ from conformance.onnx.products import Heads, Operand, Product, by_head, split_he
 from conformance.onnx.projections import Projection, Traced, trace
 from conformance.onnx.scores import (
     axis_name,
+    factors_of,
     find_first,
     find_second,
     masks,
@@ -73,6 +74,8 @@ class Attention:
     axes: tuple[int, ...] | None = None
     """Of scores, masked scores and weights with four axes: where batch, head, query and key are."""
     problems: tuple[str, ...] = ()
+    scale_at: tuple[ir.Node, ...] = ()
+    """Factors between the product and the softmax."""
 
     @property
     def place(self) -> ir.Node:
@@ -150,6 +153,7 @@ def _around(looks: Looks, softmax: ir.Node, norms: Mapping[ir.Value, Norm]) -> A
         weights,
         axes,
         tuple(problems),
+        factors_of(walk, path),
     )
 
 

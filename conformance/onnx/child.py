@@ -113,12 +113,19 @@ def _prepare(request: Mapping[str, Any]) -> Any:
     import msgspec
 
     from conformance.onnx.describe import describe
+    from conformance.onnx.operation import read_operation
     from conformance.onnx.reading import read_model
     from conformance.onnx.recipe import recipe
     from conformance.onnx.structure import read_structure
 
     path, folder = Path(request["path"]), Path(request["folder"])
-    structure = read_structure(read_model(path), request.get("names"))
+    model = read_model(path)
+    structure = read_structure(model, request.get("names"))
+    eps = next((norm.eps for norm in structure.norms.values()), None)
+    operation = read_operation(model.graph, eps) if structure.embedding is None else None
+    if operation is not None:
+        (folder / "recipe.json").write_text(json.dumps({"operation": operation}), encoding="utf-8")
+        return {"facts": None}
     made = recipe(structure, folder, request.get("names") or {})
     (folder / "recipe.json").write_text(json.dumps(made), encoding="utf-8")
     return {"facts": msgspec.to_builtins(describe(structure, path.name))}

@@ -68,12 +68,7 @@ def describe(structure: Structure, file: str) -> facts.GraphFacts:
             for state in interface.states
         ],
         [_attention(structure, attention) for attention in structure.attentions],
-        [
-            facts.LayerFacts(
-                [_block(structure, b, index, choices.get("norm_placement")) for b in layer.blocks]
-            )
-            for layer in structure.layers
-        ],
+        [facts.LayerFacts([_block(b, index) for b in layer.blocks]) for layer in structure.layers],
         None
         if head is None or head.norm is None or choices.get("norm_placement") == "post"
         else norm_facts(head.norm),
@@ -151,8 +146,10 @@ def _attention(structure: Structure, attention: Attention) -> facts.AttentionFac
         attention.grouping,
         None if attention.scale is None else variant.rounded(attention.scale),
         attention.scale_how,
+        _scale_place(attention),
         attention.softmax_axis,
         _mask(attention.visibility),
+        _maker(attention.masked),
         None if attention.prefill is None else _mask(attention.prefill),
         _operand(structure, attention, attention.q, structure.rope_of(attention, "q")),
         _operand(structure, attention, attention.k, structure.rope_of(attention, "k")),
@@ -160,6 +157,22 @@ def _attention(structure: Structure, attention: Attention) -> facts.AttentionFac
         None if attention.output is None else place(attention.output.node),
         list(attention.problems),
     )
+
+
+def _maker(value: ir.Value | None) -> facts.Place | None:
+    """The node that makes a value."""
+    node = None if value is None else value.producer()
+    return None if node is None else place(node)
+
+
+def _scale_place(attention: Attention) -> facts.Place:
+    """Where a factor is applied, the attention itself where none is."""
+    if attention.scale_at:
+        return place(attention.scale_at[0])
+    for traced in (attention.q, attention.k):
+        if traced is not None and traced.scaled_by:
+            return place(traced.scaled_by[0])
+    return place(attention.node)
 
 
 def _operand(
@@ -231,20 +244,15 @@ def _joined(structure: Structure, attention: Attention, traced: Traced) -> str |
     return "key" if shape[axis] == structure.setting.total else "another"
 
 
-def _block(
-    structure: Structure, block: Block, index: dict[Any, int], placement: str | None
-) -> facts.BlockFacts:
+def _block(block: Block, index: dict[Any, int]) -> facts.BlockFacts:
     matrices = [named(block.branch.weight)]
     network = block.feed_forward
-    source = block.source_is
-    if placement == "pre" and source == "stream" and block.norm is None and block.source in structure.norms:
-        source = "normed"  # where the other sums take the stream itself, this one takes what its norm gave
     if network is not None:
         matrices = [named(p.weight) for p in (network.first, network.up, network.down) if p is not None]
     return facts.BlockFacts(
         place(block.node),
         block.kind,
-        source,
+        block.source_is,
         None if block.norm is None else norm_facts(block.norm),
         None if block.after is None else norm_facts(block.after),
         None if block.attention is None else index.get(block.attention.node),

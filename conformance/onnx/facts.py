@@ -83,8 +83,10 @@ class AttentionFacts(Facts, frozen=True):
     grouping: str | None
     scale: float | None
     scale_how: str
+    scale_at: Place
     softmax_axis: str | None
     mask: MaskFacts
+    mask_at: Place | None
     mask_without_past: MaskFacts | None
     q: OperandFacts | None
     k: OperandFacts | None
@@ -109,7 +111,7 @@ class BlockFacts(Facts, frozen=True):
     at: Place
     kind: str
     source: str
-    """stream is right; normed: what the norm gave; another; unknown."""
+    """stream is right; normed: what the norm gave; another; missing: there is no sum; unknown."""
     norm: NormFacts | None
     after: NormFacts | None
     attention: int | None

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-ROLES = ("tokens", "attention_mask", "positions", "logits", "past", "present")
+ROLES = ("tokens", "attention_mask", "positions", "logits", "past", "present", "variant")
 EXAMPLE = (
     "tokens: ids\nlogits: out\npast: [[k0, v0], [k1, v1]]\npresent: [[k0_out, v0_out], [k1_out, v1_out]]"
 )
@@ -34,12 +34,15 @@ def read_map(path: Path) -> Mapping[str, Any]:
             raise MapError(f"--map {path}: '{role}' is none of {', '.join(ROLES)}")
         pairs = role in ("past", "present")
         fits = isinstance(name, str)
-        if pairs:
+        if role == "variant":
+            fits = isinstance(name, str | dict)
+        elif pairs:
             fits = isinstance(name, list) and all(
                 isinstance(pair, list) and len(pair) == 2 and all(isinstance(n, str) for n in pair)
                 for pair in name
             )
         if not fits:
             wanted = "a list of [key, value] names, layer by layer" if pairs else "a name"
+            wanted = "a variant's name, or its fields" if role == "variant" else wanted
             raise MapError(f"--map {path}: '{role}' should be {wanted}")
     return content

@@ -62,7 +62,7 @@ def recipe(structure: Structure, folder: Path, names: Mapping[str, Any]) -> dict
             "value": named(tap.value),
             "order": None if tap.order is None else list(tap.order),
             "flat": tap.flat,
-            **_place(tap.value),
+            **_place(tap.node or tap.value.producer(), tap.value),
         }
         for tap in find_taps(structure)
         if tap.value.name in outer
@@ -160,8 +160,7 @@ def _tied(structure: Structure, parameters: dict[str, Any], raw: _Raw) -> bool |
     return True
 
 
-def _place(value: ir.Value) -> dict[str, str]:
-    node = value.producer()
+def _place(node: ir.Node | None, value: ir.Value) -> dict[str, str]:
     if node is None:
         return {"node": named(value), "op_type": "input"}
     at = place(node)

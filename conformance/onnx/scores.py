@@ -201,6 +201,16 @@ def scale_of(
     return q.factor * k.factor * first.factor * after, " and ".join(used) or "none in the graph"
 
 
+def factors_of(walk: Walk, path: list[ir.Node] | None) -> tuple[ir.Node, ...]:
+    """The nodes on a path that multiply or divide by one number."""
+    return tuple(
+        node
+        for node in path or ()
+        if node.op_type in ("Mul", "Div")
+        and any(walk.partial.number(value) is not None for value in node.inputs if value is not None)
+    )
+
+
 def scores_of(walk: Walk, value: ir.Value, path: list[ir.Node] | None) -> ir.Value | None:
     """The scores after their scale and before their mask."""
     if path is None:

@@ -23,8 +23,7 @@ from conformance.results.records import Place
 from conformance.session import TargetError
 
 ADAPTER = "onnx_model.py"
-LARGEST = 1 << 28
-"""Numbers in the weights of a file whose logits are compared; more would not fit twice into memory."""
+OPERATION_ADAPTER = "onnx_operation.py"
 
 
 @dataclass(frozen=True)
@@ -61,6 +60,9 @@ def serving_onnx(model: Path, names: Mapping[str, Any]) -> Iterator[Served]:
             raise TargetError(f"{model.name}: {error.message}", error.hint) from None
         except ReadingFailed as failed:
             raise TargetError(f"{model.name}: {failed}", "a graph is read within limits") from None
+        if answer["facts"] is None:
+            yield Served(bundled("adapters") / OPERATION_ADAPTER, (str(model.absolute()), folder))
+            return
         facts = msgspec.convert(answer["facts"], GraphFacts)
         recipe = json.loads((Path(folder) / "recipe.json").read_text(encoding="utf-8"))
         parameters = dict(_parameters(recipe, Path(folder)))

@@ -43,6 +43,8 @@ class Block:
     norm: Norm | None
     reads: ir.Value | None
     after: Norm | None
+    summed: bool = True
+    """False: the branch stands in place of the stream, without a sum."""
 
     @property
     def kind(self) -> str:
@@ -52,6 +54,8 @@ class Block:
     @property
     def source_is(self) -> str:
         """What the residual comes from: `stream` is right."""
+        if not self.summed:
+            return "missing"
         if self.reads is None:
             return "unknown"
         if self.source is self.reads:
@@ -162,13 +166,14 @@ def read_stream(
             after, value = norm, walk.behind(norm.input)[0]
         elif norm is not None and norm is not final:
             after = norm
-        block = _block(walk, value, norms, by_output, after)
+        block = _block(walk, value, norms, by_output, after) or _alone(walk, value, norms, by_output, after)
         if block is None:
             if after is not None:
                 value = after.output
             break
         blocks.append(block)
-        value = block.source
+        skips = block.source_is == "another" and block.reads is not None
+        value = block.reads if skips and block.reads is not None else block.source
     return blocks[::-1], value
 
 
@@ -185,12 +190,35 @@ def _sum(walk: Walk, value: ir.Value) -> tuple[ir.Node, ir.Value, ir.Value, Proj
     if len(pair) != 2 or not all(walk.unknown(v) for v in pair):
         return None
     ends = [find_projection(walk, walk.behind(v)[0]) for v in pair]
-    if (ends[0] is None) == (ends[1] is None):
+    if ends[0] is None and ends[1] is None:
         return None
-    i = 0 if ends[0] is not None else 1
+    if ends[0] is not None and ends[1] is not None:
+        # Two branches: the later one's stream is the other, if it was made from that.
+        i = max((0, 1), key=lambda k: walk.order[ends[k].node] if ends[k] is not None else -1)  # type: ignore[union-attr]
+        if not _made_from(walk, pair[i], pair[1 - i]):
+            return None
+    else:
+        i = 0 if ends[0] is not None else 1
     projection = ends[i]
     assert projection is not None
     return node, pair[1 - i], pair[i], projection
+
+
+def _made_from(walk: Walk, value: ir.Value, other: ir.Value) -> bool:
+    """Whether `other` goes into `value`."""
+    floor = walk.order.get(other.producer(), -1) if other.producer() is not None else -1  # type: ignore[arg-type]
+    todo, seen = [value], {value}
+    while todo:
+        node = todo.pop().producer()
+        if node is None or walk.order[node] < floor:
+            continue
+        for inner in walk.carried(node):
+            if inner is other:
+                return True
+            if inner not in seen:
+                seen.add(inner)
+                todo.append(inner)
+    return False
 
 
 def _block(
@@ -222,6 +250,32 @@ def _block(
     fused = norms.get(value)
     output = fused.total if fused is not None and fused.skip is not None else value
     return Block(node, output, stream, projection, attention, network, norm, reads, after)
+
+
+def _alone(
+    walk: Walk,
+    value: ir.Value,
+    norms: Mapping[ir.Value, Norm],
+    by_output: Mapping[ir.Node, Attention],
+    after: Norm | None,
+) -> Block | None:
+    """A branch that replaces the stream instead of being added to it."""
+    projection = find_projection(walk, value)
+    if projection is None:
+        return None
+    attention = by_output.get(projection.node)
+    network = None if attention is not None else read_feed_forward(walk, projection)
+    entry = None if network is None else network.input
+    if attention is not None and attention.q is not None and attention.q.projection is not None:
+        entry = attention.q.projection.input
+    if entry is None:
+        return None
+    entry, _ = walk.behind(entry)
+    norm = norms.get(entry)
+    reads = entry if norm is None else (norm.total or walk.behind(norm.input)[0])
+    return Block(
+        projection.node, value, reads, projection, attention, network, norm, reads, after, summed=False
+    )
 
 
 def read_embedding(

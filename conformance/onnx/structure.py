@@ -112,7 +112,7 @@ def read_structure(model: ir.Model, names: Mapping[str, Any] | None = None) -> S
         head = read_head(main, interface.logits, norms, tables)
         if head.start is not None:
             blocks, begin = read_stream(main, head.start, norms, attentions, head.norm)
-            layers = _layers(_with_last_norm(blocks, head.norm))
+            layers = _layers(_with_norms(_with_last_norm(blocks, head.norm), norms))
             embedding = read_embedding(main, begin, norms, tables)
     return Structure(
         model,
@@ -184,6 +184,25 @@ def _with_last_norm(blocks: Sequence[Block], norm: Norm | None) -> Sequence[Bloc
     if norm is None or not blocks or blocks[-1].after is not None or 2 * behind < len(blocks):
         return blocks
     return [*blocks[:-1], replace(blocks[-1], after=norm)]
+
+
+def _with_norms(blocks: Sequence[Block], norms: Mapping[ir.Value, Norm]) -> Sequence[Block]:
+    """Where sums take the stream, a sum that takes a norm's result reads it through that norm like the others.
+
+    Otherwise that norm would seem to stand behind the sum before.
+    """
+    if 2 * sum(block.norm is not None for block in blocks) <= len(blocks):
+        return blocks
+    corrected: list[Block] = []
+    for block in blocks:
+        own = norms.get(block.source)
+        if block.norm is not None or own is None or block.reads is not block.source:
+            corrected.append(block)
+            continue
+        if corrected and corrected[-1].after is own:
+            corrected[-1] = replace(corrected[-1], after=None)
+        corrected.append(replace(block, norm=own, reads=own.total or own.input))
+    return corrected
 
 
 def _layers(blocks: Sequence[Block]) -> tuple[Layer, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import TYPE_CHECKING
 
@@ -27,15 +27,15 @@ class Tap:
     value: ir.Value
     order: tuple[int, ...] | None = None
     flat: bool = False
+    node: ir.Node | None = None
+    """The node to name, where it is not the one that makes the value."""
 
 
 def find_taps(structure: Structure) -> list[Tap]:
     """Every tensor of the document that the graph makes as such."""
     found: list[Tap] = []
     for i, layer in enumerate(structure.layers):
-        found += [
-            Tap(f"layers.{i}.{tap.name}", tap.value, tap.order, tap.flat) for tap in _layer(structure, layer)
-        ]
+        found += [replace(tap, name=f"layers.{i}.{tap.name}") for tap in _layer(structure, layer)]
     head = structure.head
     if head is not None and head.norm is not None:
         found += _stream(structure, "final", head.norm.output)
@@ -45,7 +45,7 @@ def find_taps(structure: Structure) -> list[Tap]:
 def _layer(structure: Structure, layer: Layer) -> Iterator[Tap]:
     attended, fed = layer.attention, layer.feed_forward
     if attended is not None:
-        yield from _stream(structure, "x", attended.source)
+        yield from _stream(structure, "x", attended.reads or attended.source)
         if attended.norm is not None:
             yield from _stream(structure, "norm1", attended.norm.output)
         attention = attended.attention
@@ -107,7 +107,7 @@ def _attention(structure: Structure, attention: Attention) -> Iterator[Tap]:
             ("weights", attention.weights),
         ):
             if value is not None and len(walk.partial.shape(value) or ()) == 4:
-                yield Tap(name, value, axes)
+                yield Tap(name, value, axes, node=attention.node if name == "weights" else None)
     shape = walk.partial.shape(attention.z)
     if (
         shape is not None

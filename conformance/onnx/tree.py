@@ -105,6 +105,7 @@ def _block(facts: GraphFacts, block: BlockFacts) -> Iterator[str]:
         "stream": "the stream",
         "normed": "the normed stream",
         "another": "another value than the branch reads",
+        "missing": "nothing: the branch stands in place of the stream",
     }.get(block.source, UNKNOWN)
     if block.attention is not None:
         yield "├─ attention"

@@ -6,8 +6,9 @@ case draws weights of its own, or an experiment changes some, those alone are pu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
 from conformance.language.arithmetic import Array
@@ -44,7 +45,9 @@ class Own:
                 found[symbol_of[axis.name]] = size
         return found
 
-    def refusal(self, case: Case, given: Mapping[str, Any], choices: Mapping[str, Any]) -> Text | None:
+    def refusal(
+        self, case: Case, given: Mapping[str, Any], parameters: Iterable[str], choices: Mapping[str, Any]
+    ) -> Text | None:
         """Why a case cannot be put to it, None where it can. `given` are the inputs that were made."""
         vocabulary = self.sizes.get("vocab_size")
         tokens = given.get("tokens")
@@ -62,10 +65,11 @@ class Own:
                     f"the file has {rows} learned positions, and the case needs number {last}",
                     f"该文件只有 {rows} 个可学习位置，而用例需要编号 {last}",
                 )
-        for pattern in case.parameters:
-            if self.missing:
-                return Text(
-                    f"the case draws '{pattern}', and the file's weights could not all be read",
-                    f"用例要重新抽取 '{pattern}'，但该文件的权重未能全部读出",
-                )
+        drawn = [n for n in parameters for pattern in case.parameters if fnmatchcase(n, pattern)]
+        absent = [name for name in drawn if name not in self.parameters]
+        if absent:
+            return Text(
+                f"the case draws `{absent[0]}`, which was not found in the file",
+                f"用例要重新抽取 `{absent[0]}`，但在该文件中没有找到",
+            )
         return None

@@ -70,7 +70,19 @@ class Scenario:
     def sent(self) -> dict[str, Array]:
         """Parameters that the target is given: all, or those that differ from what it brings along."""
         brought = self.own.parameters if self.own is not None else {}
-        return {name: t.array for name, t in self.parameters.items() if t.array is not brought.get(name)}
+        return {
+            name: t.array
+            for name, t in self.parameters.items()
+            if self.own is None or (name in brought and t.array is not brought[name])
+        }
+
+    @cached_property
+    def lacking(self) -> str:
+        """What keeps a target that brings its own weights from being compared with the program; '' for nothing."""
+        if self.own is None:
+            return ""
+        absent = [name for name in self.parameters if name not in self.own.parameters]
+        return next(iter(self.own.missing), "") or (f"it has no {absent[0]}" if absent else "")
 
     @cached_property
     def key(self) -> str:

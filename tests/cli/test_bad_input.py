@@ -60,7 +60,7 @@ def test_a_file_of_another_kind(tmp_path):
             "'numpy_referense' is neither a file nor a bundled adapter (numpy_reference); did you mean 'numpy_reference'?",
         ),
         (["mine.py", "more"], "mine.py takes no further arguments; got more"),
-        (["model.onnx"], "model.onnx: this version grades adapter files"),
+        (["model.onnx", "more"], "model.onnx takes no further arguments; got more"),
         (["hf:gpt2"], "hf:gpt2: this version grades adapter files"),
         (["program"], "program: this version grades adapter files"),
     ],
