@@ -34,6 +34,7 @@ from conformance.results.records import BROKEN, SCHEMA, Verdict, jsonable, verdi
 from conformance.results.reproduce import reproduction
 from conformance.results.store import Writer
 from conformance.results.summary import Summary, end_line, summarise
+from conformance.serving import serving
 from conformance.session import Limits, Offer, Session, TargetError
 from conformance.session.listening import Listening
 from conformance.targets import Target
@@ -78,33 +79,36 @@ def run(
     seed = secrets.randbelow(2**31) if options.seed is None else options.seed
     names = [*entry_points(pack), PARAMETER_SHAPES]
     with ExitStack() as stack:
-        session = stack.enter_context(
-            Listening(
-                target.path,
-                names=names,
-                python=options.python,
-                limits=options.limits,
-                arguments=target.arguments,
-            )
-        )
         try:
+            served = stack.enter_context(serving(target))
+            session = stack.enter_context(
+                Listening(
+                    served.path,
+                    names=names,
+                    python=options.python,
+                    limits=options.limits,
+                    arguments=served.arguments,
+                )
+            )
             offer = session.open()
             graded = resolve(pack, offer.variants, options.variants)
         except (TargetError, VariantError) as error:
-            for line in refusal_lines(pack, target, options, seed, str(error)):
+            told = explained(error, target)
+            for line in refusal_lines(pack, target, options, seed, str(told)):
                 writer.write(line)
-            raise
+            raise told from None
         check_variants(pack, graded, options)
         dtypes = options.dtypes or offer.dtypes
-        planned = plan(pack, offer, graded, dtypes, options.select)
-        bench = Bench(session, offer, store=known_tolerances(pack))
+        planned = plan(pack, offer, graded, dtypes, options.select, served.graph is not None)
+        bench = Bench(session, offer, store=known_tolerances(pack), graph=served.graph)
         grader = Grader.of(pack, bench, graded, seed)
         output = _Output(pack, target, offer, grader, writer, events, options.waivers)
         variants = () if graded.undeclared else tuple(v.name for v in graded.variants)
         output.write(run_line(pack, target, variants, dtypes, seed, session, offer))
         events.started(Counter(item.claim.rung for item in planned.items))
         verdicts = output.grade(planned.items)
-        missing = tuple(_missing(pack, offer, graded, dtypes, options.require, verdicts))
+        graph = served.graph is not None
+        missing = tuple(_missing(pack, offer, graded, dtypes, options.require, verdicts, graph))
         summary = summarise(verdicts, testable(pack), missing, variants, dtypes)
         found, tried = causes(verdicts), grader.namer.tried if grader.namer else ()
         end = end_line(summary, time.perf_counter() - begun)
@@ -113,6 +117,15 @@ def run(
         notes = grader.namer.locator.notes if grader.namer else []
         output.write({**end, "printed": session.printed, "faults": grader.faults, "trace_notes": notes[:20]})
     return summary
+
+
+def explained(error: TargetError | VariantError, target: Target) -> TargetError | VariantError:
+    """An error in terms of what the user named: of a graph, not of the adapter that runs it."""
+    if target.model is None or isinstance(error, VariantError):
+        return error
+    from conformance.onnx.serving import runtime_error
+
+    return runtime_error(error, target.model)
 
 
 def refusal_lines(
@@ -270,11 +283,12 @@ def _missing(
     dtypes: Sequence[str],
     require: Sequence[tuple[str, Selection]],
     verdicts: Sequence[Verdict],
+    graph: bool,
 ) -> Iterator[str]:
     """What was required and not graded: claims by id, or an expression that fits none."""
     done = {v.claim for v in verdicts if v.judgement.verdict != "unsupported"}
     for text, selection in require:
-        wanted = dict.fromkeys(i.claim.id for i in plan(pack, offer, graded, dtypes, selection).items)
+        wanted = dict.fromkeys(i.claim.id for i in plan(pack, offer, graded, dtypes, selection, graph).items)
         if not wanted:
             yield text
         yield from (claim for claim in wanted if claim not in done)

@@ -22,6 +22,7 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "spec": ("conformance.cli.spec", "List, show and check the claims."),
     "golden": ("conformance.cli.golden", "Make, check and hand out golden tensors."),
     "new": ("conformance.cli.new", "Write a commented adapter that runs as it is."),
+    "inspect": ("conformance.cli.inspect", "Say what an ONNX graph does, without its weights."),
     "selftest": ("conformance.cli.selftest", "Grade every mistake of the pack: is it caught?"),
 }
 """Name of each subcommand, in the order of `--help`: its module, and its one line of help."""

@@ -102,7 +102,7 @@ def grading_options(function: F) -> F:
             type=click.Path(path_type=Path, dir_okay=False),
             default=None,
             metavar="FILE",
-            help="How a module is built, filled and called (YAML).",
+            help="How a module is built, filled and called; or which input and output of an ONNX file is what (YAML).",
         ),
         click.option(
             "--seed",

@@ -58,7 +58,7 @@ def command(
 ) -> None:
     """Grade one implementation against the claims.
 
-    TARGET is an adapter file (.py), or the name of a bundled adapter and its arguments.
+    TARGET is an adapter file (.py), an ONNX file (.onnx), or the name of a bundled adapter and its arguments.
     """
     from conformance.cli.grading_errors import guarded
 
