@@ -264,6 +264,7 @@ GraphCheck = Literal[
     "fill",
     "residual",
     "sublayers",
+    "networks",
     "heads",
     "lengths",
     "cache",
