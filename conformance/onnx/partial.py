@@ -225,6 +225,10 @@ def _shaped(
         shape = np.broadcast_shapes(*(seen.shape for seen in inputs if seen is not None))
         tiny = [None if seen is None else np.zeros(1, seen.array.dtype) for seen in inputs]
         return [ghost(shape, operator(tiny, attributes)[0].dtype)]
+    if name == "Gather" and len(inputs) == 2 and inputs[0] is not None and inputs[1] is not None:
+        table, rows = inputs[0].array, inputs[1].shape  # NumPy would copy the table
+        axis = int(attributes.get("axis", 0)) % table.ndim
+        return [ghost((*table.shape[:axis], *rows, *table.shape[axis + 1 :]), table.dtype)]
     if name in LAYOUTS:
         data = len(inputs) if name == "Concat" else 1
         if name not in ("Gather", "GatherElements", "GatherND", "ScatterND") and any(

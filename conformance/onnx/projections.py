@@ -277,7 +277,7 @@ def _stages(walk: Walk, projection: Projection, chain: list[ir.Node]) -> Iterato
     shape = walk.partial.shape(projection.output)
     if shape is None:
         return
-    array: Array = np.broadcast_to(np.arange(shape[-1]), shape)
+    array: Array = np.broadcast_to(np.arange(shape[-1], dtype=np.int32), shape)
     yield projection.output, array
     for i, node in enumerate(chain):
         follows = chain[i + 1] if i + 1 < len(chain) else None

@@ -6,7 +6,6 @@ before they are unfolded. Meant for a process with limits; see `child`.
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +22,8 @@ DEEPEST_CALLS = 8
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft")
 OUTER = "conformance.outer"
 """In a model's `meta`: names of values that stand in the graph itself, and can be asked for when it runs."""
+LARGE = 16 << 20
+"""Bytes of a file that is not read as a whole."""
 OLDEST_OPSET, NEWEST_OPSET = 11, 26
 
 
@@ -61,19 +62,15 @@ def _parsed(path: Path) -> ir.Model:
     if size == 0:
         raise Unreadable(f"{path.name} is empty", "export the model again")
     with path.open("rb") as file:
-        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    try:
-        with memoryview(mapped) as data:
-            _check_kind(path, data)
-            try:
-                text = wire.without_weights(data, path.name)
-            except wire.Malformed as error:
-                raise Unreadable(
-                    f"{path.name} is not a whole ONNX model: {error}",
-                    "it may have been cut off while it was copied: compare its size with the original's",
-                ) from None
-    finally:
-        mapped.close()
+        data: wire.Bytes = wire.Window(file, size) if size > LARGE else memoryview(file.read())
+        _check_kind(path, data)
+        try:
+            text = wire.without_weights(data, path.name)
+        except wire.Malformed as error:
+            raise Unreadable(
+                f"{path.name} is not a whole ONNX model: {error}",
+                "it may have been cut off while it was copied: compare its size with the original's",
+            ) from None
     import onnx
     import onnx_ir as ir
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # it has none
@@ -98,7 +95,7 @@ def _parsed(path: Path) -> ir.Model:
     return model
 
 
-def _check_kind(path: Path, data: memoryview) -> None:
+def _check_kind(path: Path, data: wire.Bytes) -> None:
     """Refuse what is plainly another kind of file; a model begins with its format's version."""
     start = bytes(data[:8])
     known = {

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from conformance.onnx import variant
-from conformance.onnx.describe import FAMILIAR, declared, foreign, named, place
+from conformance.onnx.declaring import FAMILIAR, declared, foreign
+from conformance.onnx.describe import named, place
 from conformance.onnx.operators import Array
 from conformance.onnx.reading import OUTER, Unreadable
 from conformance.onnx.structure import Structure

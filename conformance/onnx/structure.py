@@ -9,21 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from conformance.onnx.attention import Attention, find_decomposed
+from conformance.onnx.ends import Embedding, Head, read_embedding, read_head, token_tables
 from conformance.onnx.fused_attention import find_fused
 from conformance.onnx.interface import Interface, Setting, find_interface, inputs_of
 from conformance.onnx.norms import Norm, find_norms
 from conformance.onnx.operators import Array
 from conformance.onnx.partial import Misfit, Partial, attributes_of, evaluate
 from conformance.onnx.rope import Rope, measure
-from conformance.onnx.stream import (
-    Block,
-    Embedding,
-    Head,
-    read_embedding,
-    read_head,
-    read_stream,
-    token_tables,
-)
+from conformance.onnx.stream import Block, read_stream
 from conformance.onnx.walk import Looks, Walk
 
 if TYPE_CHECKING:
@@ -227,7 +220,7 @@ def _position_offset(walk: Walk, embedding: Embedding | None, positions: Array) 
     """By how much the rows of a learned table differ from the tokens' positions."""
     if embedding is None or embedding.positions is None:
         return None
-    from conformance.onnx.stream import walk_fixed
+    from conformance.onnx.ends import walk_fixed
 
     for node in walk.graph:
         table = node.inputs[0] if node.op_type == "Gather" and node.inputs else None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,11 +60,16 @@ def find_weights(structure: Structure) -> tuple[list[Weight], list[str]]:
     return found, missing
 
 
-def _parts(structure: Structure):  # type: ignore[no-untyped-def]  # of closures
-    yield lambda: _ends(structure)
+def _parts(structure: Structure) -> Iterator[Callable[[], list[Weight]]]:
+    """What can be read, or not, on its own: the ends of the model, and each sum of its layers."""
+    yield partial(_ends, structure)
     for i, layer in enumerate(structure.layers):
         for block in layer.blocks:
-            yield lambda i=i, block=block: list(_block(structure, i, block))
+            yield partial(_of_block, structure, i, block)
+
+
+def _of_block(structure: Structure, layer: int, block: Block) -> list[Weight]:
+    return list(_block(structure, layer, block))
 
 
 def _ends(structure: Structure) -> list[Weight]:

@@ -8,7 +8,7 @@ sees one kind of weight only.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple, Protocol, overload
 
 INLINE = 64 << 10
 """Bytes of a tensor that are kept: masks, shapes and small tables, which the graph's reader looks at."""
@@ -39,6 +39,53 @@ INTO: dict[str, dict[int, str]] = {
 }
 
 
+WINDOW = 256 << 10
+"""Bytes of a large file that are in memory at a time."""
+
+
+class Bytes(Protocol):
+    """What a model is read from: bytes in memory, or a window on a file."""
+
+    def __len__(self) -> int:
+        """Bytes in all."""
+
+    @overload
+    def __getitem__(self, key: int, /) -> int: ...
+    @overload
+    def __getitem__(self, key: slice, /) -> bytes | memoryview: ...
+
+
+class Window:
+    """A file of which little is in memory; mapping it would count every page that was touched."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        """A file that stays open, and its size."""
+        self._file = file
+        self._size = size
+        self._start = 0
+        self._held = b""
+
+    def __len__(self) -> int:
+        return self._size
+
+    @overload
+    def __getitem__(self, key: int, /) -> int: ...
+    @overload
+    def __getitem__(self, key: slice, /) -> bytes: ...
+    def __getitem__(self, key: int | slice, /) -> int | bytes:
+        if isinstance(key, int):
+            return self._range(key, key + 1)[0]
+        start, stop, _ = key.indices(self._size)
+        return self._range(start, max(stop, start))
+
+    def _range(self, start: int, stop: int) -> bytes:
+        if not self._start <= start <= stop <= self._start + len(self._held):
+            self._file.seek(start)
+            self._held = self._file.read(max(WINDOW, stop - start))
+            self._start = start
+        return self._held[start - self._start : stop - self._start]
+
+
 class Malformed(ValueError):
     """The bytes are no protobuf of the form expected; says where."""
 
@@ -53,7 +100,7 @@ class Field(NamedTuple):
     end: int
 
 
-def fields(data: memoryview, start: int, end: int) -> Iterator[Field]:
+def fields(data: Bytes, start: int, end: int) -> Iterator[Field]:
     """The fields of the message that stands in `data[start:end]`. Raises `Malformed`."""
     at = start
     while at < end:
@@ -79,7 +126,7 @@ def fields(data: memoryview, start: int, end: int) -> Iterator[Field]:
         yield Field(number, kind, begin, content, at)
 
 
-def without_weights(data: memoryview, location: str) -> bytes:
+def without_weights(data: Bytes, location: str) -> bytes:
     """The model in `data` with every tensor above `INLINE` bytes as a reference into the file `location`.
 
     Raises `Malformed` when it is truncated, nested too deeply, or no protobuf at all.
@@ -88,7 +135,7 @@ def without_weights(data: memoryview, location: str) -> bytes:
 
 
 class _Stripper:
-    def __init__(self, data: memoryview, location: str) -> None:
+    def __init__(self, data: Bytes, location: str) -> None:
         self._data = data
         self._location = location
         self._seen = 0
@@ -148,7 +195,7 @@ class _Stripper:
         return pieces
 
 
-def _varint(data: memoryview, at: int, end: int) -> tuple[int, int]:
+def _varint(data: Bytes, at: int, end: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         if at >= end:

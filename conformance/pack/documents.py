@@ -267,6 +267,7 @@ GraphCheck = Literal[
     "fill",
     "residual",
     "sublayers",
+    "networks",
     "heads",
     "lengths",
     "cache",

@@ -108,7 +108,7 @@ WRONG = [
     ("ffn-residual-from-x", "ffn-residual-from-x", "Add", CACHED),
     ("attention-dropped", "attention-missing", "Add", CACHED),
     ("ffn-dropped", "ffn-missing", "Add", CACHED),
-    ("gate-unused", "gate-unused", "Mul", CACHED),
+    ("gate-unused", "up-unused", "Add", CACHED),
     ("sigmoid-gate", "sigmoid-for-silu", "Mul", CACHED),
     ("activation-dropped", "activation-missing", "Add", Plan(**GPT2)),
     ("scale-by-model-width", "scale-by-model-width", "Attention", Plan(attention="operator", opset=23)),
