@@ -50,7 +50,11 @@ def write(results: Results, name: str, path: Path, lang: str = "en") -> None:
         FormatError: there is no such format.
         StoreError: the file cannot be written; the message says why and what to do.
     """
-    text = render(results, name, lang)
+    write_text(path, render(results, name, lang))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a text into a file, whole or not at all. Raises `StoreError`."""
     # Beside the file and then in its place: an earlier report is not lost to a full disk.
     draft = path.with_name(f".{path.name}.part")
     try:

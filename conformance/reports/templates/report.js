@@ -1,22 +1,15 @@
-"use strict";
 (function () {
-  // The language is remembered where the browser lets a page remember anything.
-  var KEY = "conformance-report-language";
-  function remembered() { try { return localStorage.getItem(KEY); } catch (e) { return null; } }
-  function remember(value) { try { localStorage.setItem(KEY, value); } catch (e) { /* a sandboxed frame */ } }
-  var radios = document.querySelectorAll('input[name="language"]');
-  radios.forEach(function (radio) {
-    if (radio.value === remembered()) radio.checked = true;
-    radio.addEventListener("change", function () {
-      document.documentElement.lang = radio.value;
-      remember(radio.value);
-    });
-    if (radio.checked) document.documentElement.lang = radio.value;
-  });
-
   // A link to a claim opens it.
   function open() {
-    var target = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
+    var name = location.hash.slice(1);
+    try { name = decodeURIComponent(name); } catch (e) { /* as it is */ }
+    var target = name && document.getElementById(name);
+    if (!target) {  // a claim's id, as a table of many runs links to it
+      target = Array.prototype.find.call(document.querySelectorAll("[data-claim]"), function (element) {
+        return element.dataset.claim === name;
+      });
+      if (target) target.scrollIntoView();
+    }
     if (target && target.tagName === "DETAILS") target.open = true;
   }
   addEventListener("hashchange", open);
