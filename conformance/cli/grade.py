@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from conformance.cli import Exit
-from conformance.cli.options import grading_options, pack_folder
+from conformance.cli.options import grading_options, pack_folder, reveal_option
 
 if TYPE_CHECKING:
     from conformance.many.pool import Row
@@ -56,6 +56,7 @@ INDEX, GRADES = "index.html", "grades.csv"
     "--format", "output_format", type=click.Choice(["text", "json", "csv"]), default="text", show_default=True,
     help="What is printed.",
 )  # fmt: skip
+@reveal_option
 @click.option("-q", "--quiet", is_flag=True, help="Print the last line only.")
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
@@ -134,7 +135,10 @@ def _jobs(given: Mapping[str, Any]) -> list[Job]:
         options["python"] = str(Path(options["python"]).absolute())
     map_file = given["map_file"].absolute() if given["map_file"] else None
     folder = given["folder"].absolute()
-    return [Job(s, where, folder / s.folder, options, map_file, given["lang"]) for s in submissions]
+    return [
+        Job(s, where, folder / s.folder, options, map_file, given["lang"], given["reveal"])
+        for s in submissions
+    ]
 
 
 def _clear(folder: Path) -> None:

@@ -42,6 +42,7 @@ class Job:
         options: what the command line says, for `make_options`.
         map_file: of `--map`.
         lang: language in which report.html opens.
+        reveal: how much of the answers it shows.
     """
 
     submission: Submission
@@ -50,6 +51,7 @@ class Job:
     options: Mapping[str, Any]
     map_file: Path | None
     lang: str
+    reveal: str = "full"
 
 
 class Stopped(Exception):
@@ -109,6 +111,7 @@ def grade(job: Job, send: Callable[[Mapping[str, Any]], None]) -> dict[str, Any]
     from conformance.plan.selection import SelectionError
     from conformance.plan.variants import VariantError
     from conformance.reports import formats
+    from conformance.reports.reveal import revealed
     from conformance.results.store import Writer, read_results
     from conformance.runner import Events, run
     from conformance.session import EngineError, TargetError
@@ -143,7 +146,7 @@ def grade(job: Job, send: Callable[[Mapping[str, Any]], None]) -> dict[str, Any]
         except KeyboardInterrupt:
             interrupted = True
             _refuse(writer.path, pack, job, options, STOPPED)
-    formats.write(read_results(job.output), "html", page, job.lang)
+    formats.write(revealed(read_results(job.output), job.reveal), "html", page, job.lang)
     if interrupted:
         raise KeyboardInterrupt
     return answer

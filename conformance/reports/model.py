@@ -98,6 +98,7 @@ class Verdict:
     evidence: Evidence | None
     reproduce: str
     consequence_of: str
+    seconds: float = 0.0
 
     @property
     def broken(self) -> bool:

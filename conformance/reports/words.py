@@ -146,6 +146,31 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
     "run facts": ("This run", "本次评测"),
     "verdicts": ("verdicts", "判定"),
     "counts": ("counts", "数量"),
+    # feedback without answers, points
+    "withheld": ("it does not hold", "不成立"),
+    "withheld tensor": ("`{tensor}` is not what it should be", "`{tensor}` 与应有的值不符"),
+    "withheld place": (
+        "`{tensor}` is not what it should be; worst at {place}",
+        "`{tensor}` 与应有的值不符；偏差最大处在 {place}",
+    ),
+    "no claim fits": (
+        "{name}: no claim of this run counts for its {points} points",
+        "{name}：本次评测没有断言可计入其 {points} 分",
+    ),
+    "n of m claims": ("{n} of {all} claims hold", "{all} 条断言中有 {n} 条成立"),
+    # two runs
+    "difference": (
+        "{broke} broke, {mended} mended, {still} still broken, {same} as before",
+        "新出错 {broke}，已修复 {mended}，仍出错 {still}，不变 {same}",
+    ),
+    "before": ("before", "之前"),
+    "after": ("after", "之后"),
+    "differs": ("{name} differs: {a} before, {b} after", "{name}不同：之前为 {a}，之后为 {b}"),
+    "broke": ("Broke", "新出错"),
+    "mended": ("Mended", "已修复"),
+    "still broken": ("Still broken", "仍出错"),
+    "otherwise": ("Changed otherwise", "其他变化"),
+    "absent": ("absent", "无"),
     # many runs
     "grades": ("Grades", "评分汇总"),
     "n submissions": ("{n} submissions", "{n} 份提交"),
