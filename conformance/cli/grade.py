@@ -179,8 +179,8 @@ def _entry(row: Row, folder: Path) -> tuple[Entry, Mapping[str, Heading]]:
     if results is None:
         return replace(failed_entry(name, row.message, outcome, link), more=submission.more), {}
     entry, headings = entry_of(results, name, link)
-    if row.message:
-        entry = replace(entry, reason=plain.both(row.message))
+    if row.message.en:
+        entry = replace(entry, reason=plain.both(vars(row.message)))
     return replace(entry, more=submission.more), headings
 
 
@@ -225,7 +225,7 @@ def _status(rows: Sequence[Row], *, interrupted: bool) -> int:
         click.echo(row.traceback, err=True, nl=False)
         say(
             "engine",
-            f"{row.job.submission.name}: {row.message}. This is a defect of conformance; please report it.",
+            f"{row.job.submission.name}: {row.message.en}. This is a defect of conformance; please report it.",
         )
     if interrupted:
         click.echo("Interrupted; what was graded so far is in the table.", err=True)
@@ -234,5 +234,5 @@ def _status(rows: Sequence[Row], *, interrupted: bool) -> int:
         return Exit.INTERNAL
     outside = [row for row in rows if row.side in ("engine", "report")]
     for row in outside[:1]:
-        say(row.side, row.message)
+        say(row.side, row.message.en)
     return Exit.USAGE if outside else Exit.CONFORMS

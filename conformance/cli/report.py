@@ -110,6 +110,7 @@ def _renderer(
 
 def _matrix(paths: Sequence[Path], file: str, lang: str) -> int:
     """The table of several results, with links to the reports beside them; a file that is none costs its row."""
+    from conformance.language.program import Text
     from conformance.reports.entries import Entry, entry_of, failed_entry
     from conformance.reports.matrix import joined, render_entries
     from conformance.results.store import StoreError, read_results
@@ -123,7 +124,7 @@ def _matrix(paths: Sequence[Path], file: str, lang: str) -> int:
         except StoreError as error:
             if len(paths) == 1:
                 raise
-            entries.append(failed_entry(str(path), str(error)))
+            entries.append(failed_entry(str(path), Text(str(error), str(error))))
             click.echo(f"report: {error}", err=True)
             continue
         entry, known = entry_of(run, link=_link(path, file))

@@ -15,8 +15,11 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 
-from conformance.many.row import Job, work
+from conformance.language.program import Text
+from conformance.many.row import STOPPED, Job, work
+from conformance.reports.model import NOTHING
 
+UNREACHED = Text("it was not reached before the interruption", "中断之前尚未轮到它")
 GRACE = 5.0
 """Seconds that a row has, after Ctrl-C, to write what it has."""
 TICK = 0.5
@@ -39,7 +42,7 @@ class Row:
 
     job: Job
     side: str = ""
-    message: str = ""
+    message: Text = NOTHING
     traceback: str = ""
     seconds: float = 0.0
     fraction: float = 0.0
@@ -78,7 +81,7 @@ class Pool:
             self.interrupted = True
             self._stop()
             for row in waiting:
-                row.side, row.message, row.ended = "interrupted", "it was not reached", True
+                row.side, row.message, row.ended = "interrupted", UNREACHED, True
         return rows
 
     def _start(self, row: Row, context: BaseContext) -> None:
@@ -105,7 +108,8 @@ class Pool:
                 row.fraction = min(message["done"] / max(row.total, 1), 1.0)
             else:
                 answer = message["end"]
-                row.side, row.message = answer.get("side", ""), answer.get("message", "")
+                row.side, message = answer.get("side", ""), answer.get("message", "")
+                row.message = Text(message, answer.get("zh", message))
                 row.traceback = answer.get("traceback", "")
                 row.ended = True
 
@@ -137,7 +141,7 @@ class Pool:
             process.join()
             connection.close()
             if not row.ended:
-                row.side, row.message, row.ended = "interrupted", "it was interrupted", True
+                row.side, row.message, row.ended = "interrupted", STOPPED, True
             row.seconds = time.monotonic() - begun
         self._running.clear()
 
@@ -158,11 +162,14 @@ def _context() -> BaseContext:
     return multiprocessing.get_context("fork" if "fork" in methods else "spawn")
 
 
-def _death(status: int | None) -> str:
+def _death(status: int | None) -> Text:
     if status is not None and status < 0:
         try:
             name = signal.Signals(-status).name
         except ValueError:
             name = f"signal {-status}"
-        return f"the process that graded it was killed by {name}"
-    return f"the process that graded it ended with status {status} and no answer"
+        return Text(f"the process that graded it was killed by {name}", f"评测它的进程被 {name} 终止")
+    return Text(
+        f"the process that graded it ended with status {status} and no answer",
+        f"评测它的进程以状态 {status} 结束，没有给出结果",
+    )

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from conformance.language.program import Text
 from conformance.many.submissions import Finder, Submission, SubmissionError
 
 TARGET = ("target", "file", "path", "submission")
@@ -65,7 +66,9 @@ def _submission(
 
 def _made(said: str, base: Path, finder: Finder) -> Submission:
     if not said:
-        return Submission("", (), base, "the roster names no file: nothing was handed in")
+        return Submission(
+            "", (), base, Text("the roster names no file: nothing was handed in", "名单中没有文件：未提交")
+        )
     path = base / said
     try:
         if path.is_dir():
@@ -74,7 +77,9 @@ def _made(said: str, base: Path, finder: Finder) -> Submission:
             return finder.of_file(path, base)
         words = tuple(shlex.split(said))
     except ValueError as error:  # an unpaired quotation mark, or a name that no file can have
-        return Submission(said, (said,), base, f"{said!r} names no file: {error}")
+        return Submission(
+            said, (said,), base, Text(f"{said!r} names no file: {error}", f"{said!r} 不是文件名：{error}")
+        )
     if len(words) == 1 and finder.adapter:
         words = finder.target(said)
     return Submission(said, words, base)

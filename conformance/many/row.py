@@ -17,6 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from conformance.language.program import Text
 from conformance.many.submissions import Submission
 from conformance.pack.model import Pack
 from conformance.results.store import FILE, StoreError
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 SLOWEST = 0.2
 """Seconds between two messages on how far it has got."""
 
-STOPPED = "grading it was stopped by an interrupt before it was done"
+STOPPED = Text("grading it was stopped by an interrupt before it was done", "评测在完成之前被中断信号停止")
 
 _packs: dict[Path, Pack] = {}
 
@@ -90,7 +91,7 @@ def work(job: Job, sending: Connection, others: tuple[Connection, ...] = ()) -> 
         return
     except KeyboardInterrupt:
         with suppress(Stopped):
-            send({"end": {"side": "interrupted", "message": STOPPED}})
+            send({"end": _answer("interrupted", STOPPED)})
     except BaseException as error:
         import traceback
 
@@ -127,10 +128,12 @@ def grade(job: Job, send: Callable[[Mapping[str, Any]], None]) -> dict[str, Any]
         progress = _Steps(send)
         try:
             if job.submission.problem:
-                raise TargetUsageError(job.submission.problem)
-            os.chdir(job.submission.base)
-            target = resolve_target(job.submission.words, job.map_file, pack)
-            run(pack, target, options, writer, Events(progress.start, progress.line))
+                answer = _answer("target", job.submission.problem)
+                _refuse(writer.path, pack, job, options, job.submission.problem)
+            else:
+                os.chdir(job.submission.base)
+                target = resolve_target(job.submission.words, job.map_file, pack)
+                run(pack, target, options, writer, Events(progress.start, progress.line))
         except TargetError as error:  # its lines are written
             answer = {"side": "target", "message": error.message}
         except VariantError as error:
@@ -139,10 +142,10 @@ def grade(job: Job, send: Callable[[Mapping[str, Any]], None]) -> dict[str, Any]
             return {"side": "report", "message": str(error)}
         except (TargetUsageError, PackError, SelectionError, OSError) as error:
             answer = {"side": "target", "message": str(error)}
-            _refuse(writer.path, pack, job, options, str(error))
+            _refuse(writer.path, pack, job, options, Text(str(error), str(error)))
         except EngineError as error:
             answer = {"side": "engine", "message": error.message}
-            _refuse(writer.path, pack, job, options, error.message)
+            _refuse(writer.path, pack, job, options, Text(error.message, error.message))
         except KeyboardInterrupt:
             interrupted = True
             _refuse(writer.path, pack, job, options, STOPPED)
@@ -152,7 +155,11 @@ def grade(job: Job, send: Callable[[Mapping[str, Any]], None]) -> dict[str, Any]
     return answer
 
 
-def leave(job: Job, why: str) -> None:
+def _answer(side: str, why: Text) -> dict[str, Any]:
+    return {"side": side, "message": why.en, "zh": why.zh}
+
+
+def leave(job: Job, why: Text) -> None:
     """What a row leaves whose process died before it wrote anything: results without a verdict, and a page.
 
     Raises `StoreError`, and what `make_options` raises.
@@ -169,7 +176,7 @@ def leave(job: Job, why: str) -> None:
     formats.write(read_results(job.output), "html", job.output / "report.html", job.lang)
 
 
-def _refuse(path: Path, pack: Pack, job: Job, options: Options, why: str) -> None:
+def _refuse(path: Path, pack: Pack, job: Job, options: Options, why: Text) -> None:
     """The results of a submission that got no verdict, unless some are written."""
     from conformance.runner import refusal_lines
     from conformance.targets import Target
@@ -177,7 +184,8 @@ def _refuse(path: Path, pack: Pack, job: Job, options: Options, why: str) -> Non
     if path.stat().st_size:
         return
     target = Target(" ".join(job.submission.words) or job.submission.name, Path())
-    lines = refusal_lines(pack, target, options, job.options["seed"] or 0, why)
+    run, end = refusal_lines(pack, target, options, job.options["seed"] or 0, why.en)
+    lines = ({**run, "notes": [{"en": why.en, "zh": why.zh}]}, end)
     with path.open("a", encoding="utf-8", errors="backslashreplace") as file:
         file.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
 

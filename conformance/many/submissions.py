@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from conformance.language.program import Text
+
 SUFFIXES = (".py", ".onnx")
 READ = 1 << 20
 """Bytes of a file in which a definition is looked for."""
@@ -35,7 +37,7 @@ class Submission:
         name: how tables call it.
         words: the target, as `conformance run` takes it, seen from `base`.
         base: the folder in which the words are to be read.
-        problem: why it cannot be graded at all; '' where it can be tried.
+        problem: why it cannot be graded at all; None where it can be tried.
         folder: name of its report's folder, unique among all rows.
         more: further columns of the roster.
     """
@@ -43,7 +45,7 @@ class Submission:
     name: str
     words: tuple[str, ...]
     base: Path
-    problem: str = ""
+    problem: Text | None = None
     folder: str = ""
     more: Mapping[str, str] = field(default_factory=dict)
 
@@ -109,20 +111,23 @@ class Finder:
         try:
             file, problem = self._entry(folder)
         except OSError as error:
-            file, problem = None, f"the folder cannot be read: {error.strerror}"
+            file = None
+            problem = Text(
+                f"the folder cannot be read: {error.strerror}", f"文件夹无法读取：{error.strerror}"
+            )
         if file is None:
             return Submission(folder.name, (folder.name,), base, problem)
         return replace(self.of_file(file, base), name=folder.name)
 
     def of_file(self, file: Path, base: Path) -> Submission:
         """The submission that a file is."""
-        problem = ""
+        problem = None
         if file.is_symlink() and not file.exists():
-            problem = "it is a link to a file that does not exist"
+            problem = Text("it is a link to a file that does not exist", "它是指向不存在的文件的链接")
         elif file.is_dir():
-            problem = "it is a folder"
+            problem = Text("it is a folder", "它是文件夹")
         elif not file.is_file():
-            problem = "it is no ordinary file"
+            problem = Text("it is no ordinary file", "它不是普通文件")
         return Submission(file.name, self.target(os.path.relpath(file, base)), base, problem)
 
     def target(self, file: str) -> tuple[str, ...]:
@@ -135,12 +140,12 @@ class Finder:
             words.append("{}")
         return tuple(word.replace("{}", file) for word in words)
 
-    def _entry(self, folder: Path) -> tuple[Path | None, str]:
+    def _entry(self, folder: Path) -> tuple[Path | None, Text | None]:
         """The file to grade in a submission's folder, or why there is none."""
         if self.entry:
             file = folder / self.entry
             if not os.path.lexists(file):
-                return None, f"it holds no {self.entry}"
+                return None, Text(f"it holds no {self.entry}", f"其中没有 {self.entry}")
             return self._inside(file, folder)
         files = sorted(
             path
@@ -148,20 +153,29 @@ class Finder:
             if path.suffix.lower() in SUFFIXES and not _HIDDEN.match(path.name) and path.is_file()
         )
         if not files:
-            return None, f"the folder holds no file {' or '.join(SUFFIXES)}"
+            return None, Text(
+                f"the folder holds no file {' or '.join(SUFFIXES)}",
+                f"文件夹中没有 {' 或 '.join(SUFFIXES)} 文件",
+            )
         if len(files) > 1:
             files = [path for path in files if self._defines(path)] or files
         if len(files) > 1:
             listed = ", ".join(path.name for path in files[:5]) + (", …" if len(files) > 5 else "")
-            return None, f"which file is it? {listed}; name it with --entry"
+            return None, Text(
+                f"which file is it? {listed}; name it with --entry",
+                f"是哪个文件？{listed}；请用 --entry 指明",
+            )
         return self._inside(files[0], folder)
 
     @staticmethod
-    def _inside(file: Path, folder: Path) -> tuple[Path | None, str]:
+    def _inside(file: Path, folder: Path) -> tuple[Path | None, Text | None]:
         """The file, unless a link makes it another's work."""
         if not Path(os.path.realpath(file)).is_relative_to(os.path.realpath(folder)):
-            return None, f"{file.name} is a link that leads out of the submission's folder"
-        return file, ""
+            return None, Text(
+                f"{file.name} is a link that leads out of the submission's folder",
+                f"{file.name} 是指向提交文件夹之外的链接",
+            )
+        return file, None
 
     def _defines(self, file: Path) -> bool:
         if file.suffix.lower() != ".py":

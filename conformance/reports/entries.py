@@ -145,9 +145,9 @@ def entry_of(results: Results, name: str = "", link: str = "") -> tuple[Entry, M
     return entry, headings
 
 
-def failed_entry(name: str, reason: str, outcome: str = OUTCOMES[3], link: str = "") -> Entry:
+def failed_entry(name: str, reason: Text, outcome: str = OUTCOMES[3], link: str = "") -> Entry:
     """A row of what left no results file."""
-    says = plain.both(reason)
+    says = plain.both({"en": reason.en, "zh": reason.zh})
     return Entry(
         plain.line(name, plain.NAME) or "?", link, outcome, says, "", {}, {}, 0, (), "", None, 0, 0, ""
     )

@@ -8,21 +8,28 @@ other, whatever a results file holds.
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
 
 from conformance import __version__
-from conformance.reports import page
+from conformance.pack.model import LEVELS
+from conformance.reports import dataflow, page
 from conformance.reports.model import Graded, Report, Verdict, position
+from conformance.reports.pictures import picture
 from conformance.reports.reading import report_of
-from conformance.reports.words import word
+from conformance.reports.words import between, word
 from conformance.results.records import VERDICTS
 from conformance.results.store import Results
 
 MAX_BYTES = 1_000_000
 """A page stays under this: what a mail and a learning platform take without a murmur."""
+
+
+SIGNS = {"good": "✓", "bad": "✗", "silent": "–", "unseen": ""}
+"""Of the states of a tensor, for whoever does not see the colours."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +42,14 @@ class Limits:
     code: int
     rows: int
     claims: int
+    pictures: int
+    """Characters of all pictures together."""
 
 
 TIERS = (
-    Limits(problems=200, opened=5, sentence=700, code=6_000, rows=400, claims=1_000),
-    Limits(problems=60, opened=3, sentence=240, code=1_500, rows=40, claims=400),
-    Limits(problems=20, opened=1, sentence=120, code=600, rows=8, claims=200),
+    Limits(problems=200, opened=5, sentence=700, code=6_000, rows=400, claims=1_000, pictures=150_000),
+    Limits(problems=60, opened=3, sentence=240, code=1_500, rows=40, claims=400, pictures=60_000),
+    Limits(problems=20, opened=1, sentence=120, code=600, rows=8, claims=200, pictures=0),
 )
 """Tried in turn until the page is small enough; the first does for all that is not made to be large."""
 
@@ -48,28 +57,47 @@ TIERS = (
 def render(results: Results, lang: str = "en") -> str:
     """The page, opened in a language; the other one is a click away."""
     report = report_of(results)
+    flow = dataflow.drawing(report, results.run.get("flow"))
     text = ""
     for limits in TIERS:
-        text = _page(report, lang, limits)
+        text = _page(report, flow, lang, limits)
         if len(text.encode()) <= MAX_BYTES:
             break
     return text
 
 
-def _page(report: Report, lang: str, limits: Limits) -> str:
+def _page(report: Report, flow: dataflow.Drawing | None, lang: str, limits: Limits) -> str:
     style, script = (
         page.part("page.css") + page.part("report.css"),
         page.part("page.js") + page.part("report.js"),
     )
     present = report.counts
+    problems, claims = report.problems[: limits.problems], _ordered(report)[: limits.claims]
+    anchors = {graded.claim.id: f"c{i}" for i, graded in enumerate(claims, 1)}
+    anchors |= {graded.claim.id: f"p{i}" for i, graded in enumerate(problems, 1)}
     return page.template("report.html").render(
-        report=report, heading="page title", lang=lang, target=report.facts.get("target", ""), limits=limits, problems=report.problems[: limits.problems],
-        claims=_ordered(report)[: limits.claims], numbered={g.claim.id: i for i, g in enumerate(report.problems, 1)},
+        report=report, heading="page title", lang=lang, target=report.facts.get("target", ""), limits=limits, problems=problems,
+        claims=claims, numbered={g.claim.id: i for i, g in enumerate(report.problems, 1)},
         verdicts=[v for v in VERDICTS if present[v]], rungs=[r.name for r in report.ladder if not r.empty],
         style=Markup(style), script=Markup(script), policy=page.policy(style, script), version=__version__,
+        flow=flow, legend=dataflow.legend, signs=SIGNS, box_width=dataflow.WIDTH, box_height=dataflow.HEIGHT, anchors=anchors,
+        pictures=_pictures(problems, limits.pictures), between=between,
+        questions=sorted({g.claim.question for g in claims if g.claim.question}),
+        levels=[level for level in LEVELS if any(g.claim.level == level for g in claims)],
         cut=functools.partial(_cut, limits), w=word, t=functools.partial(page.both, limits.sentence),
         rows=functools.partial(_rows, limits.rows), VERDICTS=VERDICTS,
     )  # fmt: skip
+
+
+def _pictures(problems: Sequence[Graded], room: int) -> dict[str, str]:
+    """For each broken claim the arrays of one of its failures, the worst if it has any, while there is room."""
+    found = {}
+    for graded in problems:
+        drawn = next((p for v in (graded.worst, *graded.broken) if (p := picture(v.evidence))), "")
+        if drawn and len(drawn) <= room:
+            room -= len(drawn)
+            found[graded.claim.id] = drawn
+    return found
 
 
 def _cut(limits: Limits, text: str) -> str:

@@ -97,4 +97,6 @@ def _evidence(found: object) -> Evidence | None:
         plain.number(found.get("got")),
         plain.number(found.get("expected")),
         plain.number(found.get("tolerance"), 3),
+        {plain.line(axis, 40): i for axis, i in pairs if isinstance(i, int)},
+        found.get("arrays"),
     )

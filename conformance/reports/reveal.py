@@ -27,11 +27,16 @@ def revealed(results: Results, level: str) -> Results:
     end = results.end
     if end is not None and level == "none":
         end = {name: value for name, value in end.items() if name not in ("cause", "causes", "trace_notes")}
-    claims = results.claims
+    claims, run = results.claims, results.run
     if level == "none":
         claims = {name: {**line, "equation": None} for name, line in claims.items()}
+        run = {name: value for name, value in run.items() if name != "flow"}
     return replace(
-        results, end=end, claims=claims, verdicts=tuple(_verdict(line, level) for line in results.verdicts)
+        results,
+        run=run,
+        end=end,
+        claims=claims,
+        verdicts=tuple(_verdict(line, level) for line in results.verdicts),
     )
 
 

@@ -127,6 +127,20 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
     "unused": ("unused", "未用到"),
     "expired": ("expired", "已过期"),
     "needless": ("no longer needed: it passes", "已不需要：断言已通过"),
+    # the drawing of a layer, pictures of arrays
+    "one layer": ("One layer, from input to output", "一层的数据流：从输入到输出"),
+    "flow good": ("as it should be", "正确"),
+    "flow bad": ("wrong", "有误"),
+    "flow silent": ("not graded", "未评测"),
+    "flow unseen": ("not seen", "未见"),
+    "by layer": ("Broken claims by layer:", "各层出错的断言数："),
+    "picture": (
+        "What came, what was expected, and the difference; the frame marks the worst element.",
+        "得到的值、应有的值与两者之差；方框标出误差最大的元素。",
+    ),
+    "difference of both": ("difference", "差"),
+    "profile": ("Largest difference along each axis", "沿各轴的最大差值"),
+    "question": ("question", "问题"),
     # the page
     "place of element": ("at {place}", "位于 {place}"),
     "see above": ("the worst case, above", "最差情形见上文"),
