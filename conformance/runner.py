@@ -26,7 +26,8 @@ from conformance.grading import Grader, Item, entry_points, plan
 from conformance.judging.bench import Bench
 from conformance.judging.count import PARAMETER_SHAPES
 from conformance.judging.observe import call_of
-from conformance.pack.model import Pack
+from conformance.pack.flow import layer_flow
+from conformance.pack.model import Pack, Variant
 from conformance.plan.selection import Selection, SelectionError, unknown_variant
 from conformance.plan.variants import Graded, VariantError, resolve
 from conformance.plan.waivers import Waiver, waiver_of
@@ -104,7 +105,8 @@ def run(
         grader = Grader.of(pack, bench, graded, seed)
         output = _Output(pack, target, offer, grader, writer, events, options.waivers)
         variants = () if graded.undeclared else tuple(v.name for v in graded.variants)
-        output.write(run_line(pack, target, variants, dtypes, seed, session, offer))
+        drawn = flow_lines(pack, graded.variants[0]) if graded.variants else []
+        output.write({**run_line(pack, target, variants, dtypes, seed, session, offer), "flow": drawn})
         events.started(Counter(item.claim.rung for item in planned.items))
         verdicts = output.grade(planned.items)
         graph = served.graph is not None
@@ -147,6 +149,20 @@ def check_variants(pack: Pack, graded: Graded, options: Options) -> None:
         wrong = unknown_variant(selection, known, option)
         if wrong:
             raise SelectionError(wrong)
+
+
+def flow_lines(pack: Pack, variant: Variant) -> list[dict[str, Any]]:
+    """The tensors of a layer and what each is made of, for reports that draw it."""
+    return [
+        {
+            "tensor": stage.tensor,
+            "axes": list(stage.axes),
+            "equation": stage.equation,
+            "from": list(stage.sources),
+            "says": jsonable(pack.program.tensors[stage.tensor.rpartition(".")[2]].says),
+        }
+        for stage in layer_flow(pack, variant)
+    ]
 
 
 def testable(pack: Pack) -> int:

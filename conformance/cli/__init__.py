@@ -17,6 +17,7 @@ __all__ = ["SUBCOMMANDS", "Exit", "main"]
 
 SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "run": ("conformance.cli.run", "Grade one implementation against the claims."),
+    "grade": ("conformance.cli.grade", "Grade many, side by side: a report each, one table."),
     "compare": ("conformance.cli.compare", "Two implementations on the same cases: where they part."),
     "report": ("conformance.cli.report", "Turn results.jsonl into another format."),
     "spec": ("conformance.cli.spec", "List, show and check the claims."),
