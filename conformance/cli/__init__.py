@@ -18,6 +18,7 @@ __all__ = ["SUBCOMMANDS", "Exit", "main"]
 SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "run": ("conformance.cli.run", "Grade one implementation against the claims."),
     "compare": ("conformance.cli.compare", "Two implementations on the same cases: where they part."),
+    "export": ("conformance.cli.export", "An ONNX file of the program, checked before it is written."),
     "report": ("conformance.cli.report", "Turn results.jsonl into another format."),
     "spec": ("conformance.cli.spec", "List, show and check the claims."),
     "golden": ("conformance.cli.golden", "Make, check and hand out golden tensors."),
