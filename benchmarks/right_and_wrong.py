@@ -105,8 +105,9 @@ def zoo() -> Zoo:
 
 
 def torch_files() -> list[Path]:
-    """The adapters of PyTorch's and other libraries' own models."""
-    return sorted(p for p in TORCH.glob("*.py") if not p.name.startswith(("_", "test_", "conftest")))
+    """The adapters of PyTorch's and other libraries' own models, and models written in PyTorch."""
+    libraries = sorted(p for p in TORCH.glob("*.py") if not p.name.startswith(("_", "test_", "conftest")))
+    return libraries + sorted((TORCH.parent / "torch_zoo" / "right").glob("*.py"))
 
 
 def right_files(which: Sequence[str]) -> list[Path]:

@@ -4,7 +4,9 @@
     python benchmarks/verdicts.py --seeds 50 --minutes 60 --adapters zoo --adapters torch --write
 
 Prints (a) the share of the zoo's and the pack's mistakes that are caught, (b) the false alarms over
-all right implementations × dtypes × fresh seeds, (c) the margins of both, (d) seconds. With
+all right implementations × dtypes × fresh seeds, (c) the margins of both, (d) seconds, and of the
+zoo's faults, as they are, renamed and two at a time: (e) causes named at rank 1, (f) right lines,
+(g) wrong names, (h) seconds that diagnosis takes. With
 `--write`, docs/verdicts.md gets the tables and docs/verdicts.svg the picture. With `--keep FILE`,
 what one run measured stands beside what a later one measures, part by part.
 """
@@ -24,6 +26,8 @@ import msgspec
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):  # before NumPy is imported
     os.environ.setdefault(_name, "1")
 
+from causes import PairTold, Told, lines, pair_lines, pair_told, sample  # noqa: E402 -- as above
+from causes import told as told_cause  # noqa: E402 -- as above
 from margins import RUNGS, Spread, picture, shown, table  # noqa: E402 -- as above
 from right_and_wrong import ROOT, Caught, Tally, right, right_files, wrong, wrong_names  # noqa: E402 -- as above
 
@@ -31,7 +35,8 @@ from conformance.locations import bundled  # noqa: E402 -- as above
 from conformance.selftest import EXPOSED, selftest  # noqa: E402 -- as above
 
 FIRST_SEED = 1_000_000  # far from those that tests fix
-PARTS = ("right", "wrong", "pack")
+PARTS = ("right", "wrong", "pack", "causes")
+PAIRS = 20
 BEGIN, END = "<!-- measured -->", "<!-- /measured -->"
 
 
@@ -53,6 +58,9 @@ class Measured:
     tally: Tally | None = None
     caught: list[Caught] = field(default_factory=list)
     pack: list[Exposed] = field(default_factory=list)
+    told: list[Told] = field(default_factory=list)
+    renamed: list[Told] = field(default_factory=list)
+    pairs: list[PairTold] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
 
 
@@ -65,6 +73,13 @@ def measure(given: argparse.Namespace) -> Measured:
             begun = time.monotonic()
             found.caught = list(pool.map(wrong, wrong_names()))
             found.seconds["wrong adapters"] = time.monotonic() - begun
+        if "causes" in given.parts:
+            begun = time.monotonic()
+            names = wrong_names()
+            found.told = list(pool.map(told_cause, names, [False] * len(names)))
+            found.renamed = list(pool.map(told_cause, names, [True] * len(names)))
+            found.pairs = list(pool.map(pair_told, sample(PAIRS)))
+            found.seconds["causes"] = time.monotonic() - begun
         if "right" in given.parts:
             begun = time.monotonic()
             until = begun + 60 * given.minutes
@@ -194,6 +209,11 @@ def told(found: Measured) -> str:
     """All of it."""
     seconds = ", ".join(f"{name} {value:,.0f}" for name, value in found.seconds.items())
     sections = [caught_lines(found), alarm_lines(found), margin_lines(found), worst_lines(found)]
+    sections += [
+        lines(found.told, "Causes"),
+        lines(found.renamed, "Causes, renamed"),
+        pair_lines(found.pairs),
+    ]
     sections.append([f"Seconds: {seconds}."])
     return "\n\n".join("\n".join(s).strip() for s in sections if s)
 

@@ -20,14 +20,13 @@ from conformance.golden.tolerances import known_tolerances
 from conformance.grading import Grader, Item, entry_points, plan
 from conformance.judging.program_bench import BEHAVIOURS, NoSession, ProgramBench, offer_of
 from conformance.language.arithmetic import Array, Float64, Native
-from conformance.language.check import explored
 from conformance.language.errors import PackError
-from conformance.language.program import Program
+from conformance.language.program import Choices, Program
 from conformance.pack.load import load_pack
 from conformance.pack.model import DTYPES, Pack, Variant
 from conformance.plan.scenario import Scenario, Scenarios, Tensors
 from conformance.plan.selection import Selection
-from conformance.plan.variants import Graded
+from conformance.plan.variants import Graded, further_variants
 from conformance.results.records import BROKEN
 from conformance.tolerance import tolerance
 
@@ -204,9 +203,10 @@ class Laboratory:
         form = mistake.forms()[task.form]
         bench = self.bench(self.pack.program.mistaken(mistake, form), "")
         bench.patched_functions = frozenset(function for function, _ in mistake.replace)
+        changed = partial(self.pack.program.changed_by, mistake, form)
         text = ", ".join(f"{name}={value}" for name, value in form.items())
         for variants, compare in self.searches():
-            differing, seen = self.differing(bench, variants, compare)
+            differing, seen = self.differing(bench, variants, compare, changed)
             if differing:
                 catches = tuple(self.graded(bench, task.dtype, variants, differing))
                 return Trial(task.name, text, task.dtype, catches, frozenset(seen))
@@ -220,25 +220,22 @@ class Laboratory:
         """
         named = [*self.pack.variants.values()]
         yield named, self.exactly
-        for variant in self.further():
+        for variant in further_variants(self.pack):
             yield [variant], self.exactly
         yield named, self.in_range
 
-    def further(self) -> Iterator[Variant]:
-        """The named variants with one choice changed, for mistakes that are about none of them."""
-        named = [variant.choices for variant in self.pack.variants.values()]
-        values = {name: field.values for name, field in self.pack.choices.items()}
-        for i, choices in enumerate(explored(named, values)[len(named) :]):
-            yield Variant(f"further {i + 1}", choices)
-
     def differing(
-        self, bench: ProgramBench, variants: Sequence[Variant], compare: Compare
+        self,
+        bench: ProgramBench,
+        variants: Sequence[Variant],
+        compare: Compare,
+        changed: Callable[[Choices], frozenset[str]],
     ) -> tuple[frozenset[str], set[str]]:
         """The cases (by key) on which a patched program differs, and the narrow dtypes that show it."""
         keys: set[str] = set()
         seen: set[str] = set()
         for scenario in self.all_scenarios(variants):
-            if bench.patched_functions & scenario.entered:
+            if changed(scenario.choices) & scenario.entered:
                 differs, visible = compare(scenario, bench)
                 seen |= visible
                 if differs:

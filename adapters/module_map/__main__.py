@@ -1,5 +1,6 @@
 """`python adapters/module_map my_file.py:GPT` prints a first map of a module."""
 
+import contextlib
 import sys
 from pathlib import Path
 
@@ -9,6 +10,8 @@ if __name__ == "__main__":
     from module_map.errors import MapError
 
     try:
-        sys.stdout.write(draft(sys.argv[1]))
+        with contextlib.redirect_stdout(sys.stderr):  # a module may print
+            text = draft(sys.argv[1])
+        sys.stdout.write(text)
     except MapError as error:
         sys.exit(str(error))

@@ -115,6 +115,9 @@ def build(
                 plan["config"].get("arguments", {}), config, source, lines, "build/config/arguments"
             )
             own = _made(kind, (), fields, lines, "build/config")
+            more = plan["config"].get("attributes", {})
+            for name, value in _valued(more, config, source, lines, "build/config/attributes").items():
+                setattr(own, name, value)
             module = _made(source.make, (own,), arguments, lines, "build")
         else:
             module = _made(source.make, (), arguments, lines, "build")

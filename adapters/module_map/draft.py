@@ -61,10 +61,55 @@ def _built(source: Source) -> Built:
     required = [p for p in parameters if p.default is p.empty]
     if len(required) == 1 and required[0].name in CONFIGS:
         kind = _config_class(source, required[0])
+        if kind is None:
+            return _built_by_asking(source)
         arguments = _matched(_parameters_of(kind), f"{kind.__name__}")
         return Built(_made(source.make, kind(**_values(arguments))), kind.__name__, arguments)
     arguments = _matched(parameters, source.words)
     return Built(_made(source.make, **_values(arguments)), "", arguments)
+
+
+def _built_by_asking(source: Source) -> Built:
+    """With a config that answers by the names it is asked for, by key or by attribute."""
+    asked = Asked()
+    module = _made(source.make, asked)
+    return Built(module, "builtins:dict" if asked.by_key else "types:SimpleNamespace", dict(asked.found))
+
+
+class Asked:
+    """A config of unknown form: whatever the module asks it for, it gives what the name means."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, Any] = {}
+        self.by_key = False
+
+    def __getitem__(self, name: str) -> Any:
+        """As a dict."""
+        self.by_key = True
+        return self.answer(name)
+
+    def __getattr__(self, name: str) -> Any:
+        """As an object."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self.answer(name)
+
+    def get(self, name: str, otherwise: Any = None) -> Any:
+        """As a dict; what has no meaning is left at its default."""
+        self.by_key = True
+        return self.answer(name) if field_of(name) or name.lower() in OFF else otherwise
+
+    def answer(self, name: str) -> Any:
+        """The value for a name. Raises MapError where it means nothing."""
+        parameter = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY)
+        if name.lower().endswith("bias"):
+            self.found[name] = True
+        elif name.lower() == "dtype":
+            self.found[name] = {"import": "torch:get_default_dtype"}
+            return torch.get_default_dtype()
+        else:
+            self.found |= _matched([parameter], "the config")
+        return _values({name: self.found[name]})[name]
 
 
 def _made(kind: Any, *given: Any, **arguments: Any) -> Any:
@@ -81,12 +126,12 @@ def _made(kind: Any, *given: Any, **arguments: Any) -> Any:
 
 
 def _config_class(source: Source, parameter: inspect.Parameter) -> Any:
-    """The class of a config: the annotation, or the one class of the file that sounds like it."""
+    """The class of a config: the annotation, or the one class of the file that sounds like it; None for none."""
     space = vars(source.module)
     annotation = (
         space.get(parameter.annotation) if isinstance(parameter.annotation, str) else parameter.annotation
     )
-    if isinstance(annotation, type) and annotation is not parameter.empty:
+    if isinstance(annotation, type) and annotation not in (parameter.empty, dict):
         return annotation
     kinds = [
         v
@@ -94,6 +139,8 @@ def _config_class(source: Source, parameter: inspect.Parameter) -> Any:
         if isinstance(v, type) and re.search(r"(Config|Args|Cfg|Hparams|Params)$", n)
     ]
     kinds = [kind for kind in kinds if kind.__module__ == source.module.__name__] or kinds
+    if not kinds:
+        return None
     if len(kinds) != 1:
         names = listed([kind.__name__ for kind in kinds]) or "none"
         raise MapError(
@@ -119,7 +166,7 @@ def _matched(parameters: Sequence[inspect.Parameter], where: str) -> dict[str, A
     found: dict[str, Any] = {}
     for parameter in parameters:
         name = parameter.name.lower()
-        field = next((f for f, names in FIELDS.items() if name in names), None)
+        field = field_of(name)
         if field:
             found[parameter.name] = f"= {field}"
         elif name in OFF:
@@ -129,6 +176,11 @@ def _matched(parameters: Sequence[inspect.Parameter], where: str) -> dict[str, A
                 f"{where} requires `{parameter.name}`, and what that is cannot be told from its name; write its `build` by hand"
             )
     return found
+
+
+def field_of(name: str) -> str | None:
+    """What an argument of this name means: a field of the contract's config."""
+    return next((field for field, names in FIELDS.items() if name.lower() in names), None)
 
 
 def _values(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -243,8 +295,23 @@ def _variant(built: Built, watch: Watch, found: Sequence[Guess]) -> Iterator[str
     yield f"  ffn: {_activation(operations, 'w_gate' in text)}"
     yield f"  bias: {'all' if 'attention.b_' in text else 'ffn' if 'ffn.b_' in text else 'none'}"
     yield f"  tie_embeddings: {'lm_head' not in text}".lower()
+    ratio = _ratio(module, found)
+    if ratio is not None:
+        yield f"  ff_ratio: {ratio:g}  # its feed-forward network is so many times wider than the model, whatever a case asks for"
     if any(value == "= n_kv_heads" for value in built.arguments.values()):
         yield "  grouped_heads: true"
+
+
+def _ratio(module: Any, found: Sequence[Guess]) -> float | None:
+    """How many times wider than the model the feed-forward network is; None where an argument says it."""
+    shapes = dict(module.named_parameters())
+    for guess in found:
+        if "ffn.w_1" in guess.made_of or "ffn.w_gate" in guess.made_of:
+            shape = list(shapes[guess.parameter.replace("{i}", "0")].shape)
+            shape.remove(SIZES.width)
+            parts = 2 if "ffn.w_up" in guess.made_of else 1
+            return None if shape[0] == parts * SIZES.hidden else shape[0] / parts / SIZES.width
+    return None
 
 
 def _eps(norms: Sequence[Any]) -> float:

@@ -93,6 +93,7 @@ VALUES = {
 }
 OFF = (
     "dropout",
+    "drop_rate",
     "drop",
     "attn_pdrop",
     "resid_pdrop",

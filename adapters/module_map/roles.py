@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from .usage import Use
 
 PROJECTIONS = {
-    "q": ("q", "wq", "q_proj", "query", "to_q", "queries", "w_q", "q_lin", "linear_q"),
-    "k": ("k", "wk", "k_proj", "key", "to_k", "keys", "w_k", "k_lin", "linear_k"),
-    "v": ("v", "wv", "v_proj", "value", "to_v", "values", "w_v", "v_lin", "linear_v"),
+    "q": ("q", "wq", "q_proj", "query", "to_q", "queries", "w_query", "w_q", "q_lin", "linear_q"),
+    "k": ("k", "wk", "k_proj", "key", "to_k", "keys", "w_key", "w_k", "k_lin", "linear_k"),
+    "v": ("v", "wv", "v_proj", "value", "to_v", "values", "w_value", "w_v", "v_lin", "linear_v"),
     "o": (
         "o",
         "wo",
@@ -27,6 +27,7 @@ PROJECTIONS = {
         "linear_o",
     ),
 }
+SHIFTS = ("bias", "shift", "beta", "b")
 GATES = {
     "gate": ("gate_proj", "gate", "w1", "w_gate", "fc_gate"),
     "up": ("up_proj", "up", "w3", "w_up", "fc_up"),
@@ -74,7 +75,7 @@ def guesses(uses: Sequence[Use], shapes: dict[str, tuple[int, ...]], sizes: Size
         else:
             found.append(Guess(use.name, "?", f"{list(shape)}, used by {use.operation}: not recognised"))
     for use in norms_after:
-        part = "bias" if use.name.endswith("bias") else "weight"
+        part = part_of(use.name)
         found.append(Guess(use.name, f"final_norm.{part}"))
     for container, mine in inside.items():
         found += [*_layer(container, mine, shapes, sizes)]
@@ -108,6 +109,8 @@ def _layer(
             continue
         shape = shapes[use.name]
         letter = next((key for key, names in PROJECTIONS.items() if word(use.name) in names), None)
+        if done or any(names == (f"w_{letter}",) for names, _ in roles.values()):
+            letter = None
         if done and not letter:
             wide.append(use)
         elif sizes.width * 3 in shape:
@@ -168,9 +171,14 @@ def _norms(gains: Sequence[Use], head: str) -> Iterator[Guess]:
     modules = list(dict.fromkeys(use.name.rpartition(".")[0] for use in gains))
     for use in gains:
         number = modules.index(use.name.rpartition(".")[0]) + 1
-        part = "bias" if use.name.endswith("bias") else "weight"
+        part = part_of(use.name)
         why = "" if number <= 2 and len(modules) == 2 else "which norm this is, is a guess"
         yield Guess(general(use.name, head), f"layers.{{i}}.norm{number}.{part}", why)
+
+
+def part_of(name: str) -> str:
+    """Whether a vector of a norm is its gain (`weight`) or its shift (`bias`), by its name."""
+    return "bias" if name.rpartition(".")[2].lower() in SHIFTS else "weight"
 
 
 def word(name: str) -> str:
@@ -189,4 +197,5 @@ def kind_of_norm(norms: Sequence[Any]) -> str:
     names = " ".join(type(norm).__name__.lower() for norm in norms)
     if "layernorm" in names and "rms" not in names:
         return "layer_norm"
-    return "layer_norm" if any(getattr(norm, "bias", None) is not None for norm in norms) else "rms_norm"
+    shifted = (part_of(name) == "bias" for norm in norms for name, _ in norm.named_parameters(recurse=False))
+    return "layer_norm" if any(shifted) else "rms_norm"

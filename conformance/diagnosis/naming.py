@@ -186,6 +186,9 @@ class Namer:
         until = time.monotonic() + PAIR_SECONDS
         # Of a mistake's forms the first stands for all: with two faults there are enough to try.
         singles = list({s.names: s for s in self.all_suspects}.values())
+        # What another operation has shown already is likely one of the two.
+        met = {s.names for found in self.known.values() for s in found}
+        singles.sort(key=lambda s: s.names not in met)
         visible = []
         for suspect in singles:
             if time.monotonic() > until:

@@ -176,7 +176,8 @@ class Search:
             if right is None:
                 continue
             if self.records[i].array.dtype.kind in "iu":  # small integers coincide with anything
-                if any_ is not None and any_.obscurity != PIECE:
+                passing = any_ is not None and any_.obscurity != PIECE
+                if any_ is not None and passing and not self.is_recorded(any_):
                     return self.handed_on(i), any_
                 continue
             if any_ is None or not any_.whole or any_.obscurity == PIECE or self.appears(any_):
@@ -189,10 +190,21 @@ class Search:
                 if self.is_part(right, own):
                     return i, own
             whole = own is not None and own.obscurity != PIECE
-            passed = any_.obscurity and equation_of(any_.name)[1] != RESULT
+            # What was kept from an earlier call is no argument that was passed wrongly in this one.
+            fresh = right.step == any_.step
+            passed = fresh and any_.obscurity and equation_of(any_.name)[1] != RESULT
             if (whole or passed) and self.is_renamed(i, returned=whole):
                 return i, any_
         return None if made else next(iter(direct), None)
+
+    def is_recorded(self, wrong: Known) -> bool:
+        """Whether what an integer tensor should have been is among the records of its call."""
+        true = next((t for n, t in self.true[wrong.step].inner.items() if n == wrong.name), None)
+        return true is not None and any(
+            record.step in (None, wrong.step) and content(record.array) == content(true.array)
+            for record in self.records
+            if record.array.size == true.array.size
+        )
 
     def handed_on(self, i: int) -> int:
         """Where the function that called for a result binds it."""

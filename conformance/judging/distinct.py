@@ -6,6 +6,7 @@ import numpy as np
 
 from conformance.judging import texts
 from conformance.judging.common import Question
+from conformance.language.errors import PackError
 from conformance.language.program import Text
 from conformance.pack.documents import DistinctDocument
 from conformance.pack.model import Claim
@@ -26,7 +27,13 @@ def judge(question: Question) -> Judgement:
     if unusable is not None:
         return unusable
     pack = question.scenario.pack
-    wrong = question.bench.patched(question.scenario, pack.program.patched(body.mistake))
+    try:
+        wrong = question.bench.patched(question.scenario, pack.program.patched(body.mistake))
+    except PackError:
+        # At these sizes nobody can make the mistake: its shapes do not fit.
+        return Judgement(
+            "pass", Text("the mistake does not fit these sizes", "该错误在这些尺寸下无法成立"), 0.0
+        )
     right = question.bench.expected(question.scenario)
     nearest, told_apart = 0.0, False
     for i, step in enumerate(seen.steps):

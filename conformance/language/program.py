@@ -20,7 +20,9 @@ Choices = Mapping[str, Any]
 
 
 def key_of(value: object) -> str:
-    """A choice's value as a YAML key names it: `True` is "true"."""
+    """A choice's value as a YAML key names it: `True` is "true", and 1.0 is "1" like 1."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -226,6 +228,18 @@ class Program:
         for (name, _), equation in mistake.replace.items():
             functions[name] = merged(functions[name], substituted(equation, form))
         return replace(self, functions=functions)
+
+    def changed_by(self, mistake: Mistake, form: Mapping[str, str], choices: Choices) -> frozenset[str]:
+        """The functions in which a mistake changes what a variant evaluates, as far as the text tells."""
+        made = self.mistaken(mistake, form)
+        found = set()
+        for name, tensor in mistake.replace:
+            before = self.functions[name].equation(tensor)
+            after = made.functions[name].equation(tensor)
+            # A new equation does nothing by itself; those that name it are replaced as well.
+            if before is not None and after is not None and before.pick(choices) != after.pick(choices):
+                found.add(name)
+        return frozenset(found)
 
     def equations(self) -> Iterator[tuple[Function, Equation]]:
         """Every equation with the function it stands in, results included."""

@@ -18,10 +18,14 @@ Where = str | int | list[str | int]
 
 
 class MadeDocument(Document, frozen=True):
-    """A class and its keyword arguments; text that begins with `=` is computed from the config."""
+    """A class and its keyword arguments; text that begins with `=` is computed from the config.
+
+    `attributes` are set on what it made, for a config that a function gives with defaults.
+    """
 
     class_: str = msgspec.field(name="class")
     arguments: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
 
 
 class RefusalDocument(Document, frozen=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from conformance.language.axes import AxisTable
@@ -28,6 +28,16 @@ from conformance.pack.model import (
 from conformance.pack.program_files import text, when
 from conformance.pack.yaml_source import Source
 
+_NUMBERS: Mapping[str, Callable[[float], bool]] = {
+    "positive": lambda value: value > 0,
+    "fraction": lambda value: 0 < value <= 1,
+    "whole": lambda value: value >= 1 and float(value).is_integer(),
+}
+_NUMBER_SAID = {
+    "positive": "a positive number",
+    "fraction": "a number above 0 and at most 1",
+    "whole": "a whole number from 1 on",
+}
 _DRAW_FORMS = ("normal", "integers", "values", "expression", "left_padding", "tokens", "start")
 
 
@@ -38,9 +48,9 @@ def choice_fields(source: Source) -> dict[str, ChoiceField]:
     for name in entries(source, "choices"):
         document = convert(source, ("choices", name), d.ChoiceDocument)
         at = source.at("choices", name)
-        if bool(document.values) == bool(document.number):
-            raise PackError(f"the choice '{name}' needs either values or number: positive", at)
-        fields[name] = ChoiceField(name, document.default, tuple(document.values), at)
+        if not document.values and not document.number:
+            raise PackError(f"the choice '{name}' needs values, or number: {' or '.join(_NUMBERS)}", at)
+        fields[name] = ChoiceField(name, document.default, tuple(document.values), document.number, at)
     return fields
 
 
@@ -52,16 +62,25 @@ def choices_of(
     for name, value in given.items():
         if name not in fields:
             raise PackError(f"unknown choice '{name}'", at, suggestion(name, fields))
-        allowed = fields[name].values
-        if allowed and key_of(value) not in {key_of(v) for v in allowed}:
-            named = ", ".join(key_of(v) for v in allowed)
-            raise PackError(
-                f"{name}: {value!r} is not one of {named}", at, suggestion(str(value), map(key_of, allowed))
-            )
-        if not allowed and (isinstance(value, bool | str) or not value > 0):
-            raise PackError(f"{name}: {value!r} is not a positive number", at)
-        result[name] = next((v for v in allowed if key_of(v) == key_of(value)), value)
+        result[name] = _chosen(fields[name], value, at)
     return result
+
+
+def _chosen(field: ChoiceField, value: Any, at: Location) -> Any:
+    """The value of a choice, as the pack writes it. Raises `PackError` for one that it may not have."""
+    for allowed in field.values:
+        if key_of(allowed) == key_of(value):
+            return allowed
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if field.number and number and _NUMBERS[field.number](value):
+        return value
+    keys = [key_of(allowed) for allowed in field.values]
+    if not field.number:
+        raise PackError(
+            f"{field.name}: {value!r} is not one of {', '.join(keys)}", at, suggestion(str(value), keys)
+        )
+    besides = f"neither {', '.join(keys)} nor" if keys else "not"
+    raise PackError(f"{field.name}: {value!r} is {besides} {_NUMBER_SAID[field.number]}", at)
 
 
 def variants(source: Source, fields: Mapping[str, ChoiceField]) -> dict[str, Variant]:

@@ -97,11 +97,14 @@ class FunctionDocument(Document, frozen=True, rename={"result": "is"}):
 
 
 class ChoiceDocument(Document, frozen=True):
-    """A free choice of the document: the values it may have, or that it is a number."""
+    """A free choice of the document: the values it may have, or that it is a number, or both.
+
+    Where a number is allowed besides values, these are what the pack is checked with.
+    """
 
     default: Scalar
     values: list[Scalar] = []
-    number: str = ""
+    number: Literal["", "positive", "fraction", "whole"] = ""
 
 
 class ArgumentDocument(Document, frozen=True):

@@ -18,11 +18,15 @@ DTYPES = ("float64", "float32", "float16", "bfloat16")
 
 @dataclass(frozen=True)
 class ChoiceField:
-    """A free choice of the document: its default, and the values it may have (none: a number)."""
+    """A free choice of the document: its default, the values it may have, and which numbers besides.
+
+    `number` is "positive", "fraction" (more than 0, at most 1), "whole" (1 or more) or empty.
+    """
 
     name: str
     default: Any
     values: tuple[Any, ...]
+    number: str = ""
     at: Location = NOWHERE
 
 

@@ -100,13 +100,13 @@ _VALUES: dict[tuple[str, str], tuple[str, ...]] = {
     ("ClaimDocument", "level"): LEVELS,
     ("CaseDocument", "dtypes"): DTYPES,
     ("StatementDocument", "settled"): ("T", "I", "S"),
-    ("ChoiceDocument", "number"): ("positive",),
+    ("ChoiceDocument", "number"): ("positive", "fraction", "whole"),
 }
 _EXACTLY_ONE: dict[str, tuple[str, ...]] = {
     "ClaimDocument": d.KINDS,
-    "ChoiceDocument": ("values", "number"),
     "DrawDocument": ("normal", "integers", "values", "is", "left_padding", "tokens", "start"),
 }
+_ONE_AT_LEAST: dict[str, tuple[str, ...]] = {"ChoiceDocument": ("values", "number")}
 
 
 def schema(kind: str) -> dict[str, Any]:
@@ -137,6 +137,8 @@ def _refined(name: str, definition: dict[str, Any]) -> dict[str, Any]:
             described.pop("default", None)
     if name in _EXACTLY_ONE:
         refined["oneOf"] = [{"required": [field]} for field in _EXACTLY_ONE[name]]
+    if name in _ONE_AT_LEAST:
+        refined["anyOf"] = [{"required": [field]} for field in _ONE_AT_LEAST[name]]
     return refined
 
 

@@ -254,15 +254,26 @@ def axis_sizes(pack: Pack, case: Case, choices: Choices) -> dict[str, int]:
     if "T" in given:
         given.setdefault("Tq", given["T"])
         given.setdefault("Tk", given["T"])
+    if "Dh" in given:
+        given.setdefault("Dr", given["Dh"])
+        given.setdefault("Np", given["Dh"] // 2)
+        if pack.operations[case.operation].taps:
+            # What a case gives is the part of a head that turns, so that it stays whole and even.
+            given["Dh"] = round(given["Dr"] / choices.get("rotary_fraction", 1))
+        given.setdefault("Dv", given["Dh"])
     if "H" in given:
         if not choices.get("grouped_heads") and case.operation != "attention":
             given["Hkv"] = given["H"]
         given.setdefault("Hkv", given["H"])
         if "Dh" in given:
             given.setdefault("D", given["H"] * given["Dh"])
-    if "Dh" in given:
-        given.setdefault("Dv", given["Dh"])
-        given.setdefault("Np", given["Dh"] // 2)
+            if choices.get("wide_heads") and "D" not in case.sizes:
+                # Three quarters, and even: of its own size beside those of the cases.
+                given["D"] = 2 * -(-given["D"] * 3 // 8)
+    if "F" in given and "D" in given and pack.operations[case.operation].taps:
+        ratio = choices.get("ff_ratio", "none")
+        if ratio != "none":
+            given["F"] = round(ratio * given["D"])
     given.setdefault("Tc", given.get("Tq", 1))
     sizes = {symbols[symbol]: size for symbol, size in given.items() if symbol in symbols}
     for axis in pack.program.axes.by_name.values():

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from conformance.language.entries import explored
 from conformance.language.errors import NOWHERE, PackError, suggestion
 from conformance.pack.claim_files import choices_of
 from conformance.pack.model import Pack, Variant
@@ -55,6 +56,14 @@ def resolve(pack: Pack, declared: Sequence[str | Mapping[str, Any]], asked: Sequ
         next((v for v in own if v.name == name), None) or variant_of(pack, name, ASKED) for name in asked
     )
     return Graded(wanted, own if all(w in own for w in wanted) and own else wanted)
+
+
+def further_variants(pack: Pack) -> Iterator[Variant]:
+    """The named variants with one choice changed, for what is about none of them as it is."""
+    named = [variant.choices for variant in pack.variants.values()]
+    values = {name: field.values for name, field in pack.choices.items()}
+    for i, choices in enumerate(explored(named, values)[len(named) :]):
+        yield Variant(f"further {i + 1}", choices)
 
 
 def variant_of(pack: Pack, entry: str | Mapping[str, Any], origin: str) -> Variant:

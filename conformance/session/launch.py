@@ -31,7 +31,12 @@ class Limits:
 
 
 def launch(
-    target: Path, names: Sequence[str], arguments: Sequence[str], python: str, limits: Limits, home: Path
+    target: Path,
+    names: Sequence[str],
+    arguments: Sequence[str],
+    python: str,
+    limits: Limits,
+    home: Path,
 ) -> tuple[WorkerProcess, Offer, str]:
     """Starts a worker and imports the submission in it.
 

@@ -22,8 +22,10 @@ BUDGET: Mapping[str, Any] = {
     "each": 256 << 10,
     "total": 64 << 20,
     "per_place": 2000,
+    "dispatch": True,
 }
-"""What one trace may use: seconds, arrays, bytes of each and of all, and arrays of one variable at one line."""
+"""What one trace may use: seconds, arrays, bytes of each and of all, and arrays of one variable at one line;
+and whether it looks at each result of PyTorch, not only at those that get a name."""
 
 _WIRE = ("<f2", "<f4", "<f8", "<i8", "|b1")
 _COLUMNS = 4  # of a row: place, kind, where its bytes begin, step
@@ -39,7 +41,9 @@ class Record:
         text: the statement, or as much of it as is shown; '' when its source could not be had.
         function: qualified name of the function.
         variable: the name bound or edited: `s`, `heads[0]`, `cache['k']`, `self.keys`; 'return' or
-            'yield' for a value handed back; `softmax(x)` for an argument made in a call.
+            'yield' for a value handed back; `softmax(x)` for an argument made in a call. Of PyTorch,
+            `torch.softmax` for a result without a name, of a library that the line calls too;
+            `torch.scaled_dot_product_attention.weights` for what a fused kernel had inside.
         array: its values, read-only; float, int64 or bool.
         step: of a model, which step, from 0; None while it is constructed and for operations.
     """
@@ -65,8 +69,8 @@ class Trace:
 class Recording:
     """One trace under way: what it may use, and what has come of it so far."""
 
-    def __init__(self, seconds: float | None = None) -> None:
-        self.budget = dict(BUDGET)
+    def __init__(self, seconds: float | None = None, *, dispatch: bool = True) -> None:
+        self.budget = {**BUDGET, "dispatch": dispatch}
         if seconds is not None:
             self.budget["seconds"] = seconds
         self._meta: Mapping[str, Any] = {}

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from .tracer import Tracer
+
     Array = NDArray[Any]
 
 DTYPES = ("float16", "bfloat16", "float32", "float64")
@@ -90,6 +92,8 @@ class NumPy:
     """NumPy arrays in, NumPy arrays out."""
 
     name = "numpy"
+    spaces: tuple[str, ...] = ()
+    """Attributes of an object in which it keeps others of its attributes."""
 
     def float_type(self, name: str) -> Any:
         """The array type's own dtype object called `name`. Raises Impossible."""
@@ -131,6 +135,10 @@ class NumPy:
     def gradient(self, result: Any, leaf: Any, weights: Any) -> Any:
         """The gradient of Σ weights · result by `leaf`. Raises Impossible where none was recorded."""
         raise Impossible("NumPy has no autograd")
+
+    def results(self, tracer: Tracer) -> contextlib.AbstractContextManager[Any]:
+        """The context in which a trace sees each single result, where the framework can show it."""
+        return contextlib.nullcontext()
 
     def look(self, value: Any, limit: int, floats_only: bool = True) -> Seen:
         """What `value` is as a tensor. Raises NotATensor; never runs code of the submission."""
@@ -197,6 +205,7 @@ class Torch(NumPy):
     """PyTorch tensors on a device; results may be tensors of any device, or NumPy arrays."""
 
     name = "torch"
+    spaces = ("_buffers", "_parameters")
 
     def __init__(self, device: str = "cpu") -> None:
         """Raises ImportError when the interpreter has no PyTorch, NoDevice when it sees no such device."""
@@ -255,6 +264,12 @@ class Torch(NumPy):
         except RuntimeError as error:
             raise Impossible(f"autograd raised {error}"[:500]) from None
         return found
+
+    def results(self, tracer: Tracer) -> contextlib.AbstractContextManager[Any]:
+        """Every result that is dispatched; see `dispatch.py`."""
+        from .dispatch import results
+
+        return results(tracer)
 
     def look(self, value: Any, limit: int, floats_only: bool = True) -> Seen:
         """As NumPy.look, for tensors too."""

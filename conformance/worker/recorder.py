@@ -54,9 +54,12 @@ class Recorder:
             sources: which files are the submission's.
             framework: what its arrays are.
             tables: the statements of its files, as far as they are known; more will be added.
-            budget: 'arrays', 'each' and 'total' bytes, 'seconds', 'per_place'.
+            budget: 'arrays', 'each' and 'total' bytes, 'seconds', 'per_place'; 'dispatch', whether
+                single results of a framework are recorded too.
         """
         self.active = True
+        self.looking = False  # at an array: what that computes is not the submission's
+        self.dispatched = bool(budget.get("dispatch"))
         self.step: int | None = None
         self.framework = framework
         self.sources = sources
@@ -73,6 +76,7 @@ class Recorder:
         self._seen: set[tuple[int, int | None, int, int]] = set()
         self._stored: dict[tuple[int, int], int] = {}  # where the bytes of a content begin
         self._given: set[tuple[int, int]] = set()
+        self._unnamed: dict[tuple[Any, ...], int] = {}  # rows of results that may yet get a name
         self._rows = numbers("q")
         self._bytes = bytearray()
 
@@ -95,10 +99,13 @@ class Recorder:
     def content(self, value: Any, where: str = "") -> Content | None:
         """The values of an array; None when they are too few or too many, or no numbers."""
         each = self._budget["each"]
+        self.looking = True
         try:
             seen = self.framework.bytes_of(value, SMALLEST, each)
         except Exception:  # an array of objects, or one that defends itself
             return None
+        finally:
+            self.looking = False
         if seen is None:
             return None
         wire, shape, raw = seen
@@ -121,8 +128,20 @@ class Recorder:
         key = (content.kind, content.hash)
         return key in self._stored or key in self._given
 
-    def add(self, file: str, line: int, function: str, variable: str, content: Content) -> None:
-        """Records an array that has come into being at a line."""
+    def add(
+        self,
+        file: str,
+        line: int,
+        function: str,
+        variable: str,
+        content: Content,
+        unnamed: bool = False,
+    ) -> None:
+        """Records an array that has come into being at a line.
+
+        One that is `unnamed`, a result in the middle of a statement, gets the name that the statement
+        then gives to the same values, and stays one record.
+        """
         if not self.active:
             return
         key = (file, line, function, variable)
@@ -131,6 +150,13 @@ class Recorder:
             place = self._new_place(*key)
         seen = (place, self.step, content.kind, content.hash)
         if seen in self._seen or self._counts[place] >= self._budget["per_place"]:
+            return
+        result = (file, line, function, self.step, content.kind, content.hash)
+        row = None if unnamed else self._unnamed.pop(result, None)
+        if row is not None:
+            self._seen.add(seen)
+            self._counts[place] += 1
+            self._rows[row] = place
             return
         if len(self._rows) // 4 >= self._budget["arrays"]:
             self._exhausted(f"{self._budget['arrays']} arrays")
@@ -145,6 +171,8 @@ class Recorder:
             self._stored[seen[2:]] = start
         self._seen.add(seen)
         self._counts[place] += 1
+        if unnamed:
+            self._unnamed[result] = len(self._rows)
         self._rows.extend((place, content.kind, start, NO_STEP if self.step is None else self.step))
 
     def note(self, text: str, key: str = "") -> None:

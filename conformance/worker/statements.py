@@ -117,13 +117,18 @@ def _mentions(parts: list[Any], inside: str) -> tuple[tuple[str, ...], tuple[Pat
             if isinstance(node, ast.Call):
                 changed = [keyword.value for keyword in node.keywords if keyword.arg == "out"]
                 if isinstance(node.func, ast.Attribute):
-                    changed += [node.func.value] if node.func.attr in MUTATORS else []
+                    changed += [node.func.value] if mutates(node.func.attr) else []
                     changed += node.args[:1] if node.func.attr in FILLERS else []
                 for target in changed:
                     _add(paths, target, inside)
             elif not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
                 _add(paths, node, inside)
     return tuple(names), tuple(paths)
+
+
+def mutates(method: str) -> bool:
+    """Whether a method of this name changes what it is called on; those of PyTorch end in `_`."""
+    return method in MUTATORS or (method.endswith("_") and not method.endswith("__"))
 
 
 def _add(paths: dict[Path, None], node: ast.AST, inside: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 from .recorder import Recorder
@@ -36,6 +37,7 @@ class Tracer:
         self.thread = 0  # that makes the call
         self._own: dict[str, bool | None] = {}
         self._categories: dict[type, int] = {}
+        self._results = ExitStack()
         self._enter = self._on_call
 
     def start(self, step: int | None) -> None:
@@ -47,6 +49,11 @@ class Tracer:
         self._before = _gettrace(), getattr(threading, "_trace_hook", None)
         self._limit = _getlimit()
         _setlimit(self._limit + HEADROOM)
+        if self.recorder.dispatched:
+            try:
+                self._results.enter_context(self.recorder.framework.results(self))
+            except Exception as error:  # a PyTorch that has no such thing
+                self.recorder.note(f"single results could not be seen: {type(error).__name__}: {error}")
         _settrace_of_threads(self._enter)
         _settrace(self._enter)
 
@@ -57,6 +64,8 @@ class Tracer:
         now = _gettrace()
         _settrace(self._before[0])
         self.running = False
+        with suppress(Exception):  # left before, by the submission
+            self._results.close()
         _settrace_of_threads(self._before[1])
         if _getlimit() == self._limit + HEADROOM:
             _setlimit(self._limit)
@@ -78,17 +87,21 @@ class Tracer:
                 self._categories[kind] = found
         return found
 
+    def owns(self, frame: FrameType) -> bool:
+        """Whether the code of a frame is the submission's."""
+        file = frame.f_code.co_filename
+        own = self._own.get(file, _missing)
+        if own is _missing:
+            own = self._own[file] = self._is_own(file)
+        return bool(own) or (own is None and self._is_generated(frame))
+
     def _on_call(self, frame: FrameType, event: str, arg: Any) -> Any:
         """The trace function proper: decides for each function whether its lines are of interest."""
         try:
             if not self.running or not self.recorder.active:
                 _settrace(None)
                 return None
-            code = frame.f_code
-            own = self._own.get(code.co_filename, _missing)
-            if own is _missing:
-                own = self._own[code.co_filename] = self._is_own(code.co_filename)
-            if not (own or (own is None and self._is_generated(frame))):
+            if not self.owns(frame):
                 return None
             watch = watching(frame)  # a generator goes on
             if watch is None or watch.tracer is not self:

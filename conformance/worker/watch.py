@@ -110,12 +110,20 @@ class Watch:
             return  # seen already, by its name
         if attribute is not None and value is not _missing:
             name = f"{name}.{attribute}"
-            try:
-                value = dict.get(_attributes(value, "__dict__"), attribute, _missing)
-            except Exception:  # it has none
-                return
+            value = self._attribute(value, attribute)
         if value is not _missing:
             self._visit((name,), value, edited, 2)
+
+    def _attribute(self, value: Any, name: str) -> Any:
+        """An object's own attribute, a module's buffer too, without asking its class."""
+        try:
+            space = _attributes(value, "__dict__")
+            found = dict.get(space, name, _missing)
+            for inner in self.tracer.recorder.framework.spaces if found is _missing else ():
+                found = dict.get(dict.get(space, inner, {}), name, found)
+        except Exception:  # it has none
+            return _missing
+        return found
 
     def _visit(
         self, key: tuple[Any, ...], value: Any, edited: list[Any] | None, depth: int, quick: bool = False

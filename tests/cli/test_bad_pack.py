@@ -117,7 +117,7 @@ TRIED = {
     "count of an unknown size": ("claims/q008-layer.yaml", '"4 * D * D"', '"4 * DD * D"', "unknown tensor 'DD'"),
     "unknown name in a convention": (SOFTMAX, 'zero: ["0 * output"]', 'zero: ["0 * outputt"]', "unknown tensor 'outputt' (did you mean 'output'?)"),
     "values of another shape": ("cases/rope.yaml", "x: {normal: 1}", "x: {values: [1, 2]}", "'x': values of shape [2] where [2, 3, 5, 8] is needed"),
-    "claim that nothing reaches": ("claims/q005-order.yaml", "when: {causal: [\"true\"]}", "when: {causal: [\"true\"], rope_layout: [interleaved]}", "no variant reaches 'q005.layer-causal'"),
+    "claim that nothing reaches": ("claims/q005-order.yaml", "when: {causal: [\"true\"]}", "when: {causal: [\"true\"], rope_layout: [interleaved], ffn: [geglu]}", "no variant reaches 'q005.layer-causal'"),
     "mistake in no function": ("mistakes/attention.yaml", "of: attention", "of: atention", "patches an unknown function 'atention' (did you mean 'attention'?)"),
     "mistake in no tensor": ("mistakes/attention.yaml", "replace: {scores:", "replace: {scroes:", "replaces 'scroes', which attention does not have (did you mean 'scores'?)"),
     "mistake of an unknown size": ("mistakes/attention.yaml", 'over=dh) / sqrt(D)"', 'over=dh) / sqrt(DD)"', "the mistake 'scale-by-model-width': unknown tensor 'DD'"),

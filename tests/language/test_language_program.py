@@ -137,7 +137,7 @@ WRONG = {
     ),
     ("layer", "u"): ("x + atended", "unknown tensor 'atended' (did you mean 'attended'?)"),
     ("multi_head_attention", "values"): ("join(past_values, v, into=query)", "'values' has axes"),
-    ("swiglu", "ffn_up"): ("dot(x, w_up, over=ff)", "there is no axis 'ff' in [batch query model]"),
+    ("gated_ffn", "ffn_up"): ("dot(x, w_up, over=ff)", "there is no axis 'ff' in [batch query model]"),
     ("model", "embedded"): ("embedding(positions, tokens)", "the input 'tokens' of embedding has axes"),
     ("unembedding", "logits"): (
         "dot(fused, embd, over=model)",

@@ -17,6 +17,7 @@ from conformance.locations import bundled
 from conformance.pack.load import load_pack
 from conformance.pack.model import Operation, Pack, Variant
 from conformance.plan.scenario import Scenario, Scenarios, Tensors
+from conformance.plan.variants import variant_of
 
 FAR = 1e-4
 """A difference that nobody takes for float32 noise, in parts of the largest entry: a hundred times 1e-6."""
@@ -48,14 +49,24 @@ def choices_of(operation: Operation, variant: Variant) -> Iterator[Mapping[str, 
         yield dict(zip(fields, values, strict=True))
 
 
+FURTHER: Sequence[Mapping[str, Any]] = (
+    {"base": "llama", "qk_norm": "head", "rotary_fraction": 0.5, "window": 3, "ffn": "geglu_tanh"},
+    {"base": "llama", "block_form": "parallel", "ffn": "geglu", "wide_heads": True},
+    {"base": "vaswani", "encoder_final_norm": True},
+)
+"""Variants without a name in which choices are made that no named one makes."""
+FURTHER_CASES = ("mha-plain", "block-plain", "model-plain", "decode-chunks")
+
+
 @cache
 def scenarios() -> tuple[Scenario, ...]:
-    """Every case in every named variant, none twice, the small ones first."""
+    """Every case in every named variant and some in the further ones, none twice, the small ones first."""
     made = Scenarios(pack())
     found: dict[str, Scenario] = {}
+    further = [variant_of(pack(), entry, "the tests") for entry in FURTHER]
     for case in pack().cases.values():
         operation = pack().operations[case.operation]
-        for variant in pack().variants.values():
+        for variant in (*pack().variants.values(), *(further if case.id in FURTHER_CASES else [])):
             for choices in choices_of(operation, variant):
                 scenario = made.of(case, variant, choices)
                 if scenario is not None:

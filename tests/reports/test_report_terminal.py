@@ -21,6 +21,7 @@ from reports_helpers import (
 from rich.cells import cell_len
 from rich.text import Text as Styled
 
+from conformance.reports.markdown import render
 from conformance.reports.terminal import Progress, show
 from conformance.reports.wrap import breaks, wrap
 
@@ -298,3 +299,27 @@ def test_a_closed_stream_is_no_terminal():
 def test_the_place_is_told_without_its_text_too():
     lines = [run(), failed("a", where={"file": PLACE["file"], "line": 41}), end(False)]
     assert re.search(r"place +my_model\.py:41\n", shown(lines))
+
+
+RIGHT = {"file": "my_model.py", "line": 12, "text": "q = x @ w_q", "variable": "q", "expected": "q"}
+
+
+def test_the_last_right_tensor_and_what_the_wrong_one_should_be_stand_below_the_place():
+    where = {**PLACE, "expected": "scores", "last_right": RIGHT}
+    lines = [run(), claim("q006.attention"), failed("q006.attention", where=where), end(False)]
+    assert "`q` (line 12) was still right; `s`, line 41, should be `scores`" in " ".join(shown(lines).split())
+    assert "第 41 行的 `s` 应为 `scores`" in "".join(shown(lines, "zh").split("\n"))
+
+
+def test_that_nothing_known_fits_is_said_with_how_many_were_tried():
+    cause = text("no known mistake fits (157 tried)", "没有吻合的已知错误（已尝试 157 个）")
+    lines = [run(), claim("q006.attention"), failed("q006.attention"), end(False, cause=cause, causes=[])]
+    assert "  cause   no known mistake fits (157 tried)" in shown(lines)
+    assert render(results(lines)).count("no known mistake fits (157 tried)") == 1
+
+
+def test_that_the_trace_ran_out_is_said():
+    notes = ["the trace ran out of its budget after 3 s"]
+    lines = [run(), claim("q006.attention"), failed("q006.attention"), end(False, trace_notes=notes)]
+    assert "while the line was looked for: the trace ran out of its budget after 3 s" in shown(lines)
+    assert "查找出错行时：跟踪在用完预算后停止，预算为 3 s" in shown(lines, "zh")

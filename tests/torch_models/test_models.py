@@ -47,7 +47,11 @@ def test_the_libraries_are_there() -> None:
         "transformer",
         "gpt2",
         "llama",
+        "mistral",
         "qwen2",
+        "qwen3",
+        "gpt_neox",
+        "gemma",
     ):
         assert part in names
 

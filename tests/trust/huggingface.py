@@ -38,7 +38,7 @@ def logits(model: nn.Module, sequences: Sequences, schedule: Sequence[int] = ())
 
 
 def lift(model: nn.Module, theta: float) -> None:
-    """Makes RMSNorm and the angles of RoPE compute in float64, as the rest of a float64 model does.
+    """Makes RMSNorm (where there is one), the angles of RoPE and Gemma's √D compute in float64, as the rest of the model does.
 
     `transformers` runs both in float32 whatever the dtype of the model. What is done with the angles stays its own:
     the pairs, the turn, the heads.
@@ -48,12 +48,16 @@ def lift(model: nn.Module, theta: float) -> None:
         for kind, forward in (("RMSNorm", _norm), ("RotaryEmbedding", _angles)):
             if type(module).__name__.endswith(kind):
                 module.forward = MethodType(forward, module)
+                module.theta = theta
                 lifted.add(kind)
-    assert lifted == {"RMSNorm", "RotaryEmbedding"}
-    model.model.rotary_emb.theta = theta
+        if type(module).__name__ == "GemmaTextScaledWordEmbedding":
+            module.embed_scale = torch.tensor(module.embedding_dim, dtype=torch.float64).sqrt()
+    assert "RotaryEmbedding" in lifted
 
 
 def _norm(self: nn.Module, x: Tensor) -> Tensor:
+    if type(self).__name__.startswith("Gemma"):
+        return functional.rms_norm(x, self.weight.shape, 1 + self.weight, self.eps)
     return functional.rms_norm(x, self.weight.shape, self.weight, self.variance_epsilon)
 
 

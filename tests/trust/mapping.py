@@ -54,6 +54,7 @@ class Config:
     n_kv_heads: int = 4
     d_head: int = 6
     d_value: int = 6
+    d_rotary: int = 6
     d_ff: int = 20
     vocab_size: int = 11
     max_positions: int = 32
@@ -139,9 +140,16 @@ def named_parameters(parameters: Parameters) -> dict[str, Named[Array]]:
     axes = {
         name: " ".join(parameter.axes)
         for function in pack().program.functions.values()
+        if function.name != "head_norm"
         for name, parameter in function.parameters.items()
     }
-    return {name: named(axes[name.rpartition(".")[2]], value) for name, value in parameters.items()}
+    axes |= {f"{letter}_norm.weight": "dh" for letter in "qk"}
+
+    def declared(name: str) -> str:
+        *_, module, last = ("", *name.split("."))
+        return axes.get(f"{module}.{last}", axes[last])
+
+    return {name: named(declared(name), value) for name, value in parameters.items()}
 
 
 # -- names --------------------------------------------------------------------------------------------------------
@@ -202,9 +210,75 @@ def encoder_decoder(model: nn.Transformer, embed: Tensor) -> dict[str, Tensor | 
         found |= prefixed(f"encoder.layers.{i}", encoder_layer(layer))
     for i, layer in enumerate(model.decoder.layers):
         found |= prefixed(f"decoder.layers.{i}", decoder_layer(layer))
+    if model.encoder.norm is not None:
+        found |= prefixed("encoder.final_norm", norm(model.encoder.norm))
     if model.decoder.norm is not None:
         found |= prefixed("final_norm", norm(model.decoder.norm))
     return found
+
+
+def gpt_neox(model: nn.Module) -> dict[str, Tensor | Array]:
+    """`GPTNeoXForCausalLM`, whose one projection holds the queries, keys and values of each head in turn."""
+    body = model.gpt_neox
+    found: dict[str, Tensor | Array] = {"embed": body.embed_in.weight}
+    for i, layer in enumerate(body.layers):
+        heads = linear(layer.attention.dense, "w_o", "b_o")
+        fused = layer.attention.query_key_value
+        width = layer.attention.head_size
+        for j, letter in enumerate("qkv"):
+            heads[f"w_{letter}"] = fused.weight.unflatten(0, (-1, 3, width))[:, j].flatten(0, 1).T
+            heads[f"b_{letter}"] = fused.bias.unflatten(0, (-1, 3, width))[:, j].flatten()
+        feed_forward = {
+            **linear(layer.mlp.dense_h_to_4h, "w_1", "b_1"),
+            **linear(layer.mlp.dense_4h_to_h, "w_2", "b_2"),
+        }
+        found |= prefixed(
+            f"layers.{i}",
+            {
+                **prefixed("norm1", norm(layer.input_layernorm)),
+                **prefixed("attention", heads),
+                **prefixed("norm2", norm(layer.post_attention_layernorm)),
+                **prefixed("ffn", feed_forward),
+            },
+        )
+    found |= prefixed("final_norm", norm(body.final_layer_norm))
+    return {**found, **linear(model.lm_head, "lm_head")}
+
+
+def x_transformer(model: nn.Module) -> dict[str, Tensor | Array]:
+    """`x_transformers.TransformerWrapper` around a `Decoder`, whose gains are kept as what they are above 1."""
+    found: dict[str, Tensor | Array] = {"embed": model.token_emb.emb.weight}
+    if hasattr(model.pos_emb, "emb"):
+        found["position_embed"] = model.pos_emb.scale * model.pos_emb.emb.weight
+
+    def gain(module: nn.Module) -> dict[str, Tensor | Array]:
+        return {"weight": 1 + module.gamma}
+
+    layers = model.attn_layers.layers
+    for i in range(len(layers) // 2):
+        (norm1, *_), heads, _ = layers[2 * i]
+        (norm2, *_), feed_forward, _ = layers[2 * i + 1]
+        matrices: dict[str, Tensor | Array] = {}
+        for letter in "qkv":
+            matrices |= linear(getattr(heads, f"to_{letter}"), f"w_{letter}")
+        matrices |= linear(heads.to_out, "w_o")
+        found |= prefixed(
+            f"layers.{i}",
+            {
+                **prefixed("norm1", gain(norm1)),
+                **prefixed("attention", matrices),
+                **prefixed("norm2", gain(norm2)),
+                **prefixed(
+                    "ffn",
+                    {
+                        **linear(feed_forward.ff[0][0], "w_1", "b_1"),
+                        **linear(feed_forward.ff[2], "w_2", "b_2"),
+                    },
+                ),
+            },
+        )
+    found |= prefixed("final_norm", gain(model.attn_layers.final_norm))
+    return {**found, **linear(model.to_logits, "lm_head")}
 
 
 def gpt2(model: nn.Module) -> dict[str, Tensor | Array]:
@@ -236,23 +310,31 @@ def gpt2(model: nn.Module) -> dict[str, Tensor | Array]:
 
 
 def llama(model: nn.Module) -> dict[str, Tensor | Array]:
-    """`LlamaForCausalLM` and its relatives."""
+    """`LlamaForCausalLM` and its relatives; Gemma keeps gains as what they are above 1."""
+    above = 1.0 if type(model).__name__.startswith("Gemma") else 0.0
+
+    def gain(module: nn.Module) -> dict[str, Tensor | Array]:
+        return {"weight": above + module.weight}
+
     found: dict[str, Tensor | Array] = {"embed": model.model.embed_tokens.weight}
     for i, layer in enumerate(model.model.layers):
         heads = {}
         for letter in "qkvo":
             heads |= linear(getattr(layer.self_attn, f"{letter}_proj"), f"w_{letter}", f"b_{letter}")
+        for letter in "qk":
+            if hasattr(layer.self_attn, f"{letter}_norm"):
+                heads |= prefixed(f"{letter}_norm", gain(getattr(layer.self_attn, f"{letter}_norm")))
         feed_forward = {}
         for part in ("gate", "up", "down"):
             feed_forward |= linear(getattr(layer.mlp, f"{part}_proj"), f"w_{part}")
         found |= prefixed(
             f"layers.{i}",
             {
-                **prefixed("norm1", norm(layer.input_layernorm)),
+                **prefixed("norm1", gain(layer.input_layernorm)),
                 **prefixed("attention", heads),
-                **prefixed("norm2", norm(layer.post_attention_layernorm)),
+                **prefixed("norm2", gain(layer.post_attention_layernorm)),
                 **prefixed("ffn", feed_forward),
             },
         )
-    found |= prefixed("final_norm", norm(model.model.norm))
+    found |= prefixed("final_norm", gain(model.model.norm))
     return found if model.config.tie_word_embeddings else {**found, **linear(model.lm_head, "lm_head")}

@@ -1,4 +1,4 @@
-"""Llama and Qwen2 of `transformers`, with tiny random weights, in float64 all through."""
+"""Llama, Mistral, Qwen2, Qwen3 and Gemma of `transformers`, with tiny random weights, in float64 all through."""
 
 from __future__ import annotations
 
@@ -10,7 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 from torch import nn
-from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+from transformers import (
+    GemmaConfig,
+    GemmaForCausalLM,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
 
 from trust import huggingface, mapping
 from trust.mapping import TOLERANCE, Config, Subject, choices, distance, randomised
@@ -38,6 +49,22 @@ class Kind:
 
 LLAMA = Kind(LlamaForCausalLM, LlamaConfig)
 QWEN2 = Kind(Qwen2ForCausalLM, Qwen2Config, changes={"bias": "qkv"}, theta=1e6, eps=1e-6)
+MISTRAL = Kind(MistralForCausalLM, MistralConfig, extras={"sliding_window": None})
+QWEN3 = Kind(
+    Qwen3ForCausalLM,
+    Qwen3Config,
+    extras={"head_dim": 10},
+    changes={"qk_norm": "head", "wide_heads": True},
+    theta=1e6,
+    eps=1e-6,
+)
+GEMMA = Kind(
+    GemmaForCausalLM,
+    GemmaConfig,
+    extras={"head_dim": 10, "tie_word_embeddings": True},
+    changes={"ffn": "geglu_tanh", "embed_scale": "sqrt(D)", "tie_embeddings": True, "wide_heads": True},
+    eps=1e-6,
+)
 KINDS = {
     "llama": LLAMA,
     "llama, every head its own keys": replace(LLAMA, kv_heads=4),
@@ -48,6 +75,15 @@ KINDS = {
     "llama, other theta and eps": replace(LLAMA, theta=700.0, eps=1e-2),
     "qwen2": QWEN2,
     "qwen2, one key head": replace(QWEN2, kv_heads=1),
+    "mistral": MISTRAL,
+    "mistral, window": replace(MISTRAL, extras={"sliding_window": 3}, changes={"window": 3}),
+    "mistral, window of one": replace(MISTRAL, extras={"sliding_window": 1}, changes={"window": 1}),
+    "qwen3": QWEN3,
+    "qwen3, every head its own keys": replace(QWEN3, kv_heads=4),
+    "qwen3, biases": replace(
+        QWEN3, extras={**QWEN3.extras, "attention_bias": True}, changes={**QWEN3.changes, "bias": "all"}
+    ),
+    "gemma": GEMMA,
 }
 
 
@@ -80,7 +116,7 @@ def pair(name: str, *, lifted: bool = True) -> tuple[nn.Module, Subject]:
     width = kind.extras.get("head_dim", 6)
     subject = Subject(
         choices("llama", rope_theta=kind.theta, norm_eps=kind.eps, **kind.changes),
-        Config(n_kv_heads=kind.kv_heads, d_head=width, d_value=width),
+        Config(n_kv_heads=kind.kv_heads, d_head=width, d_value=width, d_rotary=width),
         mapping.llama(model),
     )
     return model, subject
@@ -106,7 +142,7 @@ def test_without_the_lift_only_float32_agrees(name: str) -> None:
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
-@pytest.mark.parametrize("name", ["llama", "qwen2"])
+@pytest.mark.parametrize("name", ["llama", "qwen2", "mistral, window", "qwen3", "gemma"])
 def test_llama_with_padding(name: str, schedule: tuple[int, ...]) -> None:
     """Rotations are relative, so `transformers` needs no positions for padding, and the program's own change nothing."""
     model, subject = pair(name)
@@ -126,7 +162,7 @@ def test_llama_with_padding(name: str, schedule: tuple[int, ...]) -> None:
     ids=["one row", "per sequence"],
 )
 @pytest.mark.parametrize("schedule", [(), (1, 3, 1)], ids=str)
-@pytest.mark.parametrize("name", ["llama", "qwen2"])
+@pytest.mark.parametrize("name", ["llama", "qwen2", "mistral, window", "qwen3", "gemma"])
 def test_llama_at_given_positions(name: str, schedule: tuple[int, ...], positions: np.ndarray) -> None:
     model, subject = pair(name)
     # The mask says that these are single sequences: `transformers` takes a jump for the start of another one.
@@ -137,7 +173,7 @@ def test_llama_at_given_positions(name: str, schedule: tuple[int, ...], position
     )
 
 
-@pytest.mark.parametrize("name", ["llama", "qwen2"])
+@pytest.mark.parametrize("name", ["llama", "qwen2", "mistral, window", "qwen3", "gemma"])
 def test_llama_past_a_hundred_tokens(name: str) -> None:
     model, subject = pair(name)
     sequences = Sequences(random_tokens(11, 2, 130, seed=3))

@@ -89,15 +89,19 @@ def test_feed_forward(name: str, biased: bool) -> None:
     )
 
 
-def test_swiglu() -> None:
+GATES = {"swiglu": functional.silu, "geglu": ACTIVATIONS["gelu"], "geglu_tanh": ACTIVATIONS["gelu_tanh"]}
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_gated(name: str) -> None:
     x, gate, up, down = (
         random(3, 5, 24),
         random(24, 20, seed=1),
         random(24, 20, seed=2),
         random(20, 24, seed=3),
     )
-    got = apply("ffn", x, {"w_gate": gate, "w_up": up, "w_down": down}, ffn="swiglu")
-    assert distance(got, (functional.silu(x @ gate) * (x @ up)) @ down) <= TOLERANCE
+    got = apply("ffn", x, {"w_gate": gate, "w_up": up, "w_down": down}, ffn=name)
+    assert distance(got, (GATES[name](x @ gate) * (x @ up)) @ down) <= TOLERANCE
 
 
 @pytest.mark.parametrize("reach", [1.0, 40.0, 2000.0])
@@ -106,7 +110,7 @@ def test_silu(reach: float) -> None:
     x = torch.linspace(-reach, reach, 801, dtype=torch.float64)
     parameters = {"w_gate": [[1.0], [0.0]], "w_up": [[0.0], [1.0]], "w_down": [[1.0, 0.0]]}
     got = apply(
-        "swiglu",
+        "gated_ffn",
         torch.stack((x, torch.ones_like(x)), dim=-1),
         {name: np.array(value) for name, value in parameters.items()},
         axes="query model",

@@ -130,7 +130,7 @@ def test_decoder_layer(placement: str, ffn: str, biased: bool) -> None:
 
 
 def torch_transformer(placement: str, ffn: str, final_norm: bool) -> nn.Transformer:
-    """Two encoder layers and two decoder layers. The norm that PyTorch adds after its encoder has no place in ours."""
+    """Two encoder layers and two decoder layers, without the norm that PyTorch by itself puts after its encoder."""
 
     def layer(kind: type[nn.Module], seed: int) -> Any:
         return torch_layer(kind, placement, ffn, biased=True, seed=seed)
@@ -160,6 +160,40 @@ def test_encoder_decoder(placement: str, ffn: str, final_norm: bool, schedule: t
     embed = random(CONFIG.vocab_size, WIDTH, seed=11) / np.sqrt(WIDTH)
     subject = Subject(
         choices("vaswani", norm_placement=placement, ffn=ffn, final_norm=final_norm, norm_eps=1e-4),
+        CONFIG,
+        mapping.encoder_decoder(model, embed),
+    )
+    tokens, source = random_tokens(11, BATCH, LENGTH, seed=12), random_tokens(11, BATCH, MEMORY, seed=13)
+
+    def embedded(ids: Array) -> Tensor:
+        return np.sqrt(WIDTH) * embed[torch.tensor(ids)] + torch.tensor(sinusoids(ids.shape[1]))
+
+    expected = model(embedded(source), embedded(tokens), tgt_mask=later(LENGTH)) @ embed.T
+    assert distance(logits(subject, Sequences(tokens, source=source), schedule), expected) <= TOLERANCE
+
+
+@pytest.mark.parametrize("schedule", [(), (2, 1, 2)], ids=["at once", "in chunks"])
+@every_placement
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+def test_torch_transformer_as_it_is(placement: str, schedule: tuple[int, ...]) -> None:
+    """`torch.nn.Transformer` without custom stacks: a norm stands after each of them."""
+    model = randomised(
+        nn.Transformer(
+            WIDTH,
+            4,
+            num_encoder_layers=2,
+            num_decoder_layers=2,
+            dim_feedforward=20,
+            dropout=0.0,
+            layer_norm_eps=1e-4,
+            batch_first=True,
+            norm_first=placement == "pre",
+        ),
+        seed=14,
+    )
+    embed = random(CONFIG.vocab_size, WIDTH, seed=11) / np.sqrt(WIDTH)
+    subject = Subject(
+        choices("vaswani", norm_placement=placement, final_norm=True, encoder_final_norm=True, norm_eps=1e-4),
         CONFIG,
         mapping.encoder_decoder(model, embed),
     )

@@ -6,9 +6,15 @@ be among them, and no other may stand alone.
 
 from __future__ import annotations
 
+import random
+from pathlib import Path
+
 import pytest
 
+from conformance.diagnosis import naming
 from conformance.diagnosis.causes import causes
+from zoo.pairs import named, pairs
+from zoo.rename import rename
 from zoo.zoo_grading import WRONG, Zoo, broken, lines_accepted, wrong_file
 
 NAMED = 0.95
@@ -49,3 +55,24 @@ def test_the_fault_is_named_and_its_line_is_shown(name: str, zoo: Zoo) -> None:
     else:
         assert place is not None
         assert place.line in lines_accepted(name)
+
+
+SAMPLE = random.Random(0).sample(sorted(n for n, e in WRONG.items() if e.get("named", True)), 8)
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_other_names_in_another_order_hide_neither(name: str, zoo: Zoo, tmp_path: Path) -> None:
+    new = rename(wrong_file(name).read_text(encoding="utf-8"))
+    path = tmp_path / "submission.py"
+    path.write_text(new.text, encoding="utf-8")
+    first = causes(list(broken(zoo.verdicts(path, diagnosed=True))))[0]
+    assert WRONG[name]["mistake"] in first.mistakes
+    if "unplaced" not in WRONG[name]:
+        assert first.place is not None
+        assert first.place.line in {new.lines.get(line) for line in lines_accepted(name)}
+
+
+def test_two_mistakes_at_a_time_are_both_named(zoo: Zoo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(naming, "PAIR_SECONDS", 10.0)  # however slow the machine is
+    (pair,) = pairs(zoo.pack, 1, seed=1)
+    assert set(pair.names) <= named(zoo.pack, pair), pair
