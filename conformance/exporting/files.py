@@ -1,0 +1,83 @@
+"""Writing a model: checked first, and under its name only when it is whole."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import onnx
+
+LARGEST = 2_000_000_000
+"""Bytes of one protocol buffer; what is larger has its weights in a file of its own."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing that was done with an export, whether it went well, and what there is to say."""
+
+    name: str
+    passed: bool
+    said: str
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        """A line for the terminal."""
+        return f"{self.name:<10}{'' if self.passed else 'FAILS: '}{self.said}"
+
+
+def checked(model: onnx.ModelProto | Path) -> str:
+    """What ONNX's checker and strict shape inference have against a model; '' for nothing."""
+    import onnx
+    from onnx.checker import ValidationError
+    from onnx.shape_inference import InferenceError
+
+    try:
+        if isinstance(model, Path):
+            onnx.checker.check_model(str(model), full_check=True)
+        else:
+            onnx.checker.check_model(model, full_check=True)
+    except (ValidationError, InferenceError) as error:
+        return str(error).strip().splitlines()[0][:300]
+    return ""
+
+
+def data_file(path: Path) -> Path:
+    """Where the weights of a model stand that keeps them apart."""
+    return path.with_name(path.name + ".data")
+
+
+def write(model: onnx.ModelProto, path: Path, external: bool) -> None:
+    """The model under its name, all at once; with `external` its weights beside it. Raises `OSError`."""
+    import onnx
+
+    def save(temporary: Path) -> None:
+        if external:
+            onnx.save_model(
+                model,
+                str(temporary),
+                save_as_external_data=True,
+                all_tensors_to_one_file=True,
+                location=data_file(path).name,
+                size_threshold=0,
+            )
+        else:
+            onnx.save_model(model, str(temporary))
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if external:
+        data_file(path).unlink(missing_ok=True)  # it would be appended to
+    replaced(path, save)
+
+
+def replaced(path: Path, save: Callable[[Path], None]) -> None:
+    """What `save` writes takes the place of `path` once it is whole. Raises `OSError`."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        save(temporary)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,54 @@
+"""`conformance export program`: emitted, and held against the program before it is written."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from conformance.exporting.agreement import compared
+from conformance.exporting.files import Step, checked
+from conformance.exporting.graph import Type
+from conformance.exporting.made import ExportError, Model
+from conformance.exporting.program import Wanted, emit
+from conformance.language.errors import PackError
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def export_program(made: Model, cache: bool, dtype: Type, opset: int) -> tuple[onnx.ModelProto, list[Step]]:
+    """The model of the program, and what the checks say of it.
+
+    Raises `ExportError` where a mistake does not fit the sizes, and `PackError` for a pack at fault.
+    """
+    patched = frozenset(made.mistake.replace) if made.mistake is not None else frozenset()
+    if cache and "causal" in made.variant.choices and not made.variant.choices["causal"]:
+        raise ExportError(f"--cache: {made.variant.name} is not causal, and has nothing to keep")
+    try:
+        wanted = Wanted(made.scenario(), made.pack.program, patched, cache, dtype, opset)
+        model = emit(wanted)
+    except PackError as error:
+        if made.mistake is None:
+            raise
+        raise ExportError(
+            f"the mistake '{made.mistake.id}' does not fit this model: {error.message}; "
+            "another --variant, or other sizes with --size, may do"
+        ) from None
+    begun = time.perf_counter()
+    against = checked(model)
+    steps = [Step("checker", not against, against or "passes", time.perf_counter() - begun)]
+    begun = time.perf_counter()
+    try:
+        tried = list(compared(model, made, dtype, cache))
+    except ValueError as error:
+        return model, [*steps, Step("program", False, str(error), time.perf_counter() - begun)]
+    worst = max(tried, key=lambda t: (not t.agrees, t.margin))
+    seconds = time.perf_counter() - begun
+    if not worst.agrees:
+        said = worst.said or f"{worst.margin:,.3g} tolerances off at {worst}"
+        return model, [*steps, Step("program", False, said, seconds)]
+    what = "the program with this mistake" if made.mistake is not None else "the program"
+    said = (
+        f"as {what} in float64 at {len(tried)} sizes, at worst {worst.margin:.2f} of the tolerance ({worst})"
+    )
+    return model, [*steps, Step("program", True, said, seconds)]

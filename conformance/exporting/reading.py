@@ -1,0 +1,179 @@
+"""The evaluator as a graph needs it: axes in the order in which people write them, operators of ONNX for functions.
+
+Nothing here knows an equation. Where ONNX has an operator that computes a function of the program, and the
+function is as the pack has it, the operator stands in the graph (`operators`); what comes of that is
+checked against the program afterwards, like all the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from conformance.exporting.emission import Emission
+from conformance.exporting.graph import Value as Emitted
+from conformance.language.evaluate import Invocation, Reading, Scope
+from conformance.language.names import Value
+from conformance.language.program import Equation, Function, Program
+from conformance.language.sizes import Dimension
+from conformance.language.tensors import Named, Operations, SizeError
+
+Operator = Callable[["EmittingScope", Mapping[str, Value]], "Named[Emitted] | None"]
+"""Writes a function of the program as one operator, or does not where that has not its form."""
+
+
+def layout(program: Program) -> dict[str, int]:
+    """A place for each axis, so that every tensor that the pack names is laid out as the pack writes it."""
+    axes = program.axes.by_name
+    before: dict[str, set[str]] = {axis: set() for axis in axes}
+    for tensor in program.tensors.values():
+        named = [axis for axis in tensor.axes if axis in before]
+        for i, axis in enumerate(named):
+            before[axis].update(named[:i])
+    followed = set().union(*before.values())
+    # Where nothing else decides, features come last, and before them sizes that a config fixes: heads, then tokens.
+    known = sorted(axes, key=lambda axis: (axis not in followed, not axes[axis].config))
+    order: dict[str, int] = {}
+    while len(order) < len(known):
+        ready = [axis for axis in known if axis not in order and before[axis] <= order.keys()]
+        # Tensors whose axes stand in contrary orders leave the choice to the list of axes.
+        order[ready[0] if ready else next(axis for axis in known if axis not in order)] = len(order)
+    return order
+
+
+@dataclass(frozen=True)
+class Laid(Operations[Emitted]):
+    """The language's operations, with the axes of results in a given order; `named` are those of named tensors."""
+
+    order: Mapping[str, int]
+    named: frozenset[str]
+
+    def sorted(self, axes: Iterable[str]) -> tuple[str, ...]:
+        """Axes in order."""
+        return tuple(sorted(axes, key=self.order.__getitem__))
+
+    def elementwise(self, name: str, *tensors: Named[Emitted]) -> Named[Emitted]:
+        """As in the language, but for the order of the result's axes."""
+        axes = self.sorted(dict.fromkeys(axis for x in tensors for axis in x.axes))
+        sizes: dict[str, Dimension] = {}
+        for x in tensors:
+            for axis, size in self.sizes(x).items():
+                if sizes.setdefault(axis, size) != size:
+                    message = f"axis '{axis}' has size {sizes[axis]} here and {size} there"
+                    raise SizeError(message, sizes[axis], size)
+        return Named(axes, self.arithmetic.elementwise(name, *(self._aligned(x, axes) for x in tensors)))
+
+    def dot(self, x: Named[Emitted], y: Named[Emitted], over: Sequence[str]) -> Named[Emitted]:
+        """As in the language, but for the order of the result's axes."""
+        product = super().dot(x, y, over)
+        return self.ordered(product, self.sorted(product.axes))
+
+    def split(
+        self, x: Named[Emitted], axis: str, into: Sequence[str], size: Callable[[str], Dimension | None]
+    ) -> Named[Emitted]:
+        """As in the language; heads come before the tokens at once."""
+        parts = super().split(x, axis, into, size)
+        return self.ordered(parts, self.sorted(parts.axes)) if set(parts.axes) <= self.named else parts
+
+
+@dataclass
+class EmittingReading(Reading[Emitted]):
+    """A reading that writes a graph. `operators` stand for functions that are as in `original`."""
+
+    operators: Mapping[str, Operator] = field(default_factory=dict)
+    original: Program | None = None
+    seen_kinds: dict[str, str] = field(default_factory=dict)
+    """What the defaults of optional inputs of the outermost function hold: bool, int64 or a real type."""
+
+    def operations(self, arithmetic: Emission) -> Laid:
+        """The operations in an arithmetic."""
+        named = frozenset(axis for tensor in self.program.tensors.values() for axis in tensor.axes)
+        return Laid(arithmetic, self.order, named)
+
+    def __post_init__(self) -> None:
+        """The order of axes is that of the pack."""
+        self.order = layout(self.program)
+
+    def call(self, name: str, inputs: Mapping[str, Value]) -> Named[Emitted]:
+        """As any reading; inputs are values of the graph."""
+        self.taps, self.counted = {}, {}
+        return EmittingScope(self, self.program.function(name), "", "", "", dict(self.sizes)).run(
+            dict(inputs)
+        )
+
+    def as_it_was(self, function: Function) -> bool:
+        """Whether a function, with all that it calls, is the pack's own."""
+        from conformance.language.parameters import callee, calls_in
+        from conformance.language.program import reachable
+
+        original = self.original or self.program
+        if self.program is original:
+            return True
+        calls = {
+            f.name: {callee(call)[0] for e in f.expressions() for call in calls_in(e)}
+            for f in self.program.functions.values()
+        }
+        inside = reachable(self.program, function.name, calls)
+        return all(self.program.functions[name] is original.functions[name] for name in inside)
+
+
+class EmittingScope(Scope[Emitted]):
+    """One call of a function; nodes are called after the equation that they are of."""
+
+    reading: EmittingReading
+
+    def __init__(
+        self,
+        reading: EmittingReading,
+        function: Function,
+        params: str,
+        at: str,
+        site: str,
+        sizes: dict[str, Dimension],
+    ) -> None:
+        """As any scope."""
+        super().__init__(reading, function, params, at, site, sizes)
+        self.emission: Emission = reading.arithmetic  # type: ignore[assignment]  # the only one there is
+        self.operations = reading.operations(self.emission)
+
+    def begin(self, inputs: Mapping[str, Value]) -> None:
+        """As any call; what optional inputs hold is noted of the outermost."""
+        super().begin(inputs)
+        if not self.site:
+            for name, given in self.function.given.items():
+                value = self.env.get(name)
+                if given.optional and isinstance(value, Named):
+                    self.reading.seen_kinds[name] = value.array.type
+
+    def equation(self, equation: Equation) -> Value:
+        """The value of an equation; its nodes are called after it."""
+        graph = self.emission.graph
+        before, graph.place = graph.place, f"{self.at}{self.function.name}.{equation.name}"
+        narrow = self.operations
+        expression = equation.pick(self.reading.choices)
+        if equation.at_least_float32:
+            self.operations = self.reading.operations(self.emission.widened())
+        try:
+            return None if expression is None else self.evaluate(expression)
+        finally:
+            self.operations, graph.place = narrow, before
+
+    def seen(self, name: str, value: Value) -> Value:
+        """A tensor that is known outside is called so in the graph."""
+        made = super().seen(name, value)
+        if made is not None and self.reading.program.tap(self.function.name, name):
+            self.emission.graph.title(self.tensor(made).array, self.at + name)
+        return made
+
+    def enter(self, call: Invocation[Emitted], params: str, at: str, site: str) -> Named[Emitted]:
+        """Evaluate a call, as one operator where there is one."""
+        inputs, sizes = self.inward(call)
+        scope = EmittingScope(self.reading, call.function, self.params + params, self.at + at, site, sizes)
+        scope.operations = self.operations
+        operator = self.reading.operators.get(call.function.name)
+        if operator is not None and self.reading.as_it_was(call.function):
+            self.reading.entered.add(call.function.name)
+            made = operator(scope, inputs)
+            if made is not None:
+                return self.outward(made, call)
+        return self.outward(scope.run(inputs), call)
