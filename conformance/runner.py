@@ -26,6 +26,7 @@ from conformance.grading import Grader, Item, entry_points, plan
 from conformance.judging.bench import Bench
 from conformance.judging.count import PARAMETER_SHAPES
 from conformance.judging.observe import call_of
+from conformance.judging.program_bench import ProgramBench, ProgramSession
 from conformance.pack.flow import layer_flow
 from conformance.pack.model import Pack, Variant
 from conformance.plan.selection import Selection, SelectionError, unknown_variant
@@ -36,7 +37,7 @@ from conformance.results.reproduce import reproduction
 from conformance.results.store import Writer
 from conformance.results.summary import Summary, end_line, summarise
 from conformance.serving import serving
-from conformance.session import Limits, Offer, Session, TargetError
+from conformance.session import Limits, Offer, TargetError
 from conformance.session.listening import Listening
 from conformance.targets import Target
 
@@ -82,13 +83,17 @@ def run(
     with ExitStack() as stack:
         try:
             served = stack.enter_context(serving(target))
-            session = stack.enter_context(
-                Listening(
-                    served.path,
-                    names=names,
-                    python=options.python,
-                    limits=options.limits,
-                    arguments=served.arguments,
+            session = (
+                ProgramSession(names, list(pack.variants))
+                if target.program
+                else stack.enter_context(
+                    Listening(
+                        served.path,
+                        names=names,
+                        python=options.python,
+                        limits=options.limits,
+                        arguments=served.arguments,
+                    )
                 )
             )
             offer = session.open()
@@ -101,12 +106,19 @@ def run(
         check_variants(pack, graded, options)
         dtypes = options.dtypes or offer.dtypes
         planned = plan(pack, offer, graded, dtypes, options.select, served.graph is not None)
-        bench = Bench(session, offer, store=known_tolerances(pack), graph=served.graph)
+        store = known_tolerances(pack)
+        bench = (
+            ProgramBench(session, offer, store=store, program=pack.program)
+            if target.program
+            else Bench(session, offer, store=store, graph=served.graph)
+        )
         grader = Grader.of(pack, bench, graded, seed)
         output = _Output(pack, target, offer, grader, writer, events, options.waivers)
         variants = () if graded.undeclared else tuple(v.name for v in graded.variants)
         drawn = flow_lines(pack, graded.variants[0]) if graded.variants else []
-        output.write({**run_line(pack, target, variants, dtypes, seed, session, offer), "flow": drawn})
+        output.write(
+            {**run_line(pack, target, variants, dtypes, seed, session.isolation, offer), "flow": drawn}
+        )
         events.started(Counter(item.claim.rung for item in planned.items))
         verdicts = output.grade(planned.items)
         graph = served.graph is not None
@@ -135,7 +147,7 @@ def refusal_lines(
 ) -> Sequence[Mapping[str, Any]]:
     """The results of a target that could not be imported: a run without a verdict, and why."""
     summary = summarise((), testable(pack), tuple(text for text, _ in options.require), (), options.dtypes)
-    run = run_line(pack, target, (), options.dtypes, seed, None, None)
+    run = run_line(pack, target, (), options.dtypes, seed, "", None)
     return {**run, "notes": [why]}, end_line(summary, 0.0)
 
 
@@ -176,7 +188,7 @@ def run_line(
     variants: Sequence[str],
     dtypes: Sequence[str],
     seed: int,
-    session: Session | None,
+    isolation: str,
     offer: Offer | None,
 ) -> dict[str, Any]:
     """The first line of `results.jsonl`."""
@@ -190,7 +202,7 @@ def run_line(
         "dtypes": list(dtypes),
         "seed": seed,
         "tool_version": __version__,
-        "isolation": session.isolation if session else "",
+        "isolation": isolation,
         "environment": {
             "platform": platform.platform(),
             "engine": {"python": platform.python_version(), "numpy": np.__version__},

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 MODULES = "pytorch"
 """The bundled adapter that grades any `torch.nn.Module` by a map."""
 
+PROGRAM = "program"
+"""The program of the pack itself, read in the dtype."""
 NEEDS = {"cs336": "the file to grade: cs336 tests/adapters.py"}
 """What a bundled adapter cannot do without."""
 
@@ -38,6 +40,8 @@ class Target:
     arguments: tuple[str, ...] = ()
     model: Path | None = None
     """An ONNX file, which `path` runs."""
+    program: bool = False
+    """Whether it is the program of the pack itself; `path` is then the pack's folder."""
     names: Mapping[str, Any] = field(default_factory=dict)
     """Of an ONNX file's inputs and outputs, as a map says them."""
 
@@ -65,11 +69,12 @@ def resolve_target(words: Sequence[str], map_file: Path | None = None, pack: Pac
             what = "is a folder" if path.is_dir() else "does not exist"
             raise TargetMissing(f"{first} {what}{_nearby(path)}")
         return Target(first, path.resolve())
-    if first == "program":
-        raise TargetUsageError(
-            f"{first}: this version grades adapter files (.py), ONNX files, modules and bundled adapters; "
-            "the program itself is no target of `run` yet"
-        )
+    if first == PROGRAM:
+        if rest:
+            raise TargetUsageError(
+                f"program takes no further arguments; got {' '.join(rest)} (see --variant)"
+            )
+        return Target(first, bundled("spec"), program=True)
     folder = bundled("adapters")
     known = sorted(
         p.stem for p in folder.glob("*.py") if not p.stem.startswith("onnx_")

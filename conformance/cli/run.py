@@ -60,7 +60,8 @@ def command(
 ) -> None:
     """Grade one implementation against the claims.
 
-    TARGET is an adapter file (.py), an ONNX file (.onnx), or the name of a bundled adapter and its arguments.
+    TARGET is an adapter file (.py), an ONNX file (.onnx), a bundled adapter with its arguments (pytorch
+    my_file.py:GPT, cs336 tests/adapters.py), hf:CLASS, hf:config.json, or program, the pack's own.
     """
     from conformance.cli.grading_errors import guarded
 

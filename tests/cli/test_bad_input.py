@@ -62,7 +62,7 @@ def test_a_file_of_another_kind(tmp_path):
         (["mine.py", "more"], "mine.py takes no further arguments; got more"),
         (["model.onnx", "more"], "model.onnx takes no further arguments; got more"),
         (["hf:gpt2"], "hf:gpt2 needs a map: pass --map map.yaml; there are ready ones for"),
-        (["program"], "program: this version grades adapter files"),
+        (["program", "llama"], "program takes no further arguments; got llama (see --variant)"),
     ],
 )
 def test_words_that_name_no_target(words, message, tmp_path):
