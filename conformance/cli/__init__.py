@@ -20,7 +20,7 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "grade": ("conformance.cli.grade", "Grade many, side by side: a report each, one table."),
     "compare": ("conformance.cli.compare", "Two implementations on the same cases: where they part."),
     "report": ("conformance.cli.report", "Turn results.jsonl into another format."),
-    "spec": ("conformance.cli.spec", "List, show and check the claims."),
+    "spec": ("conformance.cli.spec", "List, show, check and render the claims."),
     "golden": ("conformance.cli.golden", "Make, check and hand out golden tensors."),
     "new": ("conformance.cli.new", "Write a commented adapter that runs as it is."),
     "selftest": ("conformance.cli.selftest", "Grade every mistake of the pack: is it caught?"),
