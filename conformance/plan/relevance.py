@@ -51,11 +51,6 @@ def names_read(program: Program, function: str) -> frozenset[str]:
     return known[function]
 
 
-def calls_of(program: Program) -> dict[str, set[str]]:
-    """Of each function, the functions that it may call."""
-    return _functions(program)[1]
-
-
 def _functions(program: Program) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     """Of each function, the names that it asks for, and of what it calls: an axis may have a function's name."""
     own: dict[str, set[str]] = {}

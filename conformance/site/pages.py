@@ -10,10 +10,10 @@ from markupsafe import Markup
 from conformance.claim_lines import equation_of
 from conformance.judging.kinds import KINDS
 from conformance.language.expression import Expression
-from conformance.language.program import Equation, Mistake, reachable
+from conformance.language.parameters import callee, calls_in
+from conformance.language.program import Equation, Mistake, Program, reachable
 from conformance.pack.load import cases_of
 from conformance.pack.model import Case, Claim, Pack, Statement
-from conformance.plan.relevance import calls_of
 from conformance.site import mathml
 
 
@@ -145,11 +145,19 @@ def _mistakes(pack: Pack, claim: Claim) -> Iterator[Mistake]:
     named = getattr(claim.body, "mistake", None)
     reads = KINDS[claim.kind].reads(claim)
     operation = pack.operations[claim.operation]
-    reached = reachable(pack.program, operation.function, calls_of(pack.program))
+    reached = reachable(pack.program, operation.function, _calls(pack.program))
     for mistake in pack.program.mistakes.values():
         about = any(function in reached and name in reads for function, name in mistake.replace)
         if mistake.id == named or about:
             yield mistake
+
+
+def _calls(program: Program) -> dict[str, set[str]]:
+    """Of each function, the functions that it may call."""
+    return {
+        name: {callee(call)[0] for expression in function.expressions() for call in calls_in(expression)}
+        for name, function in program.functions.items()
+    }
 
 
 def unsettled(statements: Sequence[Statement]) -> list[Statement]:
