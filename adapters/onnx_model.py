@@ -151,7 +151,10 @@ def _varint(value):
 
 
 def _replaced(params):
-    """Initializers that hold given parameters, by name; the rest of each is the file's own."""
+    """Initializers that hold given parameters, by name; the rest of each is the file's own.
+
+    A `factor` is what the file's weights hold besides the document's: a scale folded into the queries.
+    """
     made = {}
     for name, array in params.items():
         for entry in RECIPE["parameters"][name]:
@@ -160,13 +163,14 @@ def _replaced(params):
                 made[initializer] = np.load(FOLDER / entry["file"], allow_pickle=False)
             own = made[initializer]
             view = own.T if entry["transposed"] else own
+            values = np.asarray(array) * entry["factor"] if "factor" in entry else np.asarray(array)
             if entry["index"] is None:
-                view[...] = np.asarray(array).reshape(view.shape)
+                view[...] = values.reshape(view.shape)
             elif view.ndim == 2 and entry["axis"] == 1:
-                view[:, entry["index"]] = array
+                view[:, entry["index"]] = values
             else:
                 view = view if view.ndim == 2 else own.reshape(-1)
-                view[entry["index"]] = array
+                view[entry["index"]] = values
     return made
 
 

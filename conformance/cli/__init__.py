@@ -21,7 +21,7 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("conformance.cli.compare", "Two implementations on the same cases: where they part."),
     "export": ("conformance.cli.export", "An ONNX file of the program, checked before it is written."),
     "report": ("conformance.cli.report", "Turn results.jsonl into another format."),
-    "spec": ("conformance.cli.spec", "List, show and check the claims."),
+    "spec": ("conformance.cli.spec", "List, show, check and render the claims."),
     "golden": ("conformance.cli.golden", "Make, check and hand out golden tensors."),
     "new": ("conformance.cli.new", "Write a commented adapter that runs as it is."),
     "inspect": ("conformance.cli.inspect", "Say what an ONNX graph does, without its weights."),

@@ -16,7 +16,7 @@ _lang = click.option(
 
 @click.group(epilog="Example: conformance spec show q007.sums-to-one")
 def command() -> None:
-    """List, show and check the claims."""
+    """List, show, check and render the claims."""
 
 
 @command.command("list", epilog="Example: conformance spec list --select rung:operation")
@@ -78,3 +78,21 @@ def check(context: click.Context, pack: Path | None) -> None:
             f"{len(opened.program.mistakes)} mistakes. No fault found."
         )
         context.exit(Exit.CONFORMS)
+
+
+@command.command(epilog="Example: conformance spec render -o site")
+@click.option(
+    "-o", "--output", "folder", default="conformance-site", show_default=True, type=click.Path(path_type=Path),
+    help="Where the pages go.",
+)  # fmt: skip
+@pack_option
+@_lang
+@click.pass_context
+def render(context: click.Context, folder: Path, pack: Path | None, lang: str) -> None:
+    """The pack as a small site in both languages: what a course hands out with the assignment."""
+    from conformance.cli.grading_errors import guarded
+    from conformance.site.build import build
+
+    with guarded(context):
+        pages = build(open_pack(pack, mistakes=True), folder, lang)
+        click.echo(f"{len(pages)} pages: {pages[0]}")

@@ -42,6 +42,13 @@ def softmax_axis(facts: GraphFacts, causal: bool) -> Iterator[Result]:
             )
 
 
+FOLDED = Text(
+    " (if the weights of the queries hold the factor, say so with --map: `scale: folded`)",
+    "（若该系数已并入查询的权重，请在 --map 文件中写明 `scale: folded`）",
+)
+"""A graph without any factor may hold it in its weights; a lone file does not tell."""
+
+
 def scale(facts: GraphFacts, causal: bool) -> Iterator[Result]:
     """The whole factor on q·k is 1/√Dh."""
     for attention in facts.attentions:
@@ -56,8 +63,10 @@ def scale(facts: GraphFacts, causal: bool) -> Iterator[Result]:
             False,
             attention.scale_at,
             Text(
-                f"scores are multiplied by {attention.scale:g}; with heads of width {attention.d_head} it should be {want:.6g}",
-                f"分数乘以 {attention.scale:g}；头宽为 {attention.d_head} 时应为 {want:.6g}",
+                f"scores are multiplied by {attention.scale:g}; with heads of width {attention.d_head} it should be {want:.6g}"
+                + (FOLDED.en if abs(attention.scale - 1) <= NEAR else ""),
+                f"分数乘以 {attention.scale:g}；头宽为 {attention.d_head} 时应为 {want:.6g}"
+                + (FOLDED.zh if abs(attention.scale - 1) <= NEAR else ""),
             ),
             _scale_mistake(facts, attention),
         )

@@ -8,10 +8,14 @@ from typing import Any
 
 import yaml
 
-ROLES = ("tokens", "attention_mask", "positions", "logits", "past", "present", "variant")
+ROLES = ("tokens", "attention_mask", "positions", "logits", "past", "present", "variant", "scale")
 EXAMPLE = (
     "tokens: ids\nlogits: out\npast: [[k0, v0], [k1, v1]]\npresent: [[k0_out, v0_out], [k1_out, v1_out]]"
 )
+
+
+FOLDED = "folded"
+"""Of `scale`: the factor 1/√Dh is in the weights of the queries, so the graph has none."""
 
 
 class MapError(ValueError):
@@ -34,7 +38,9 @@ def read_map(path: Path) -> Mapping[str, Any]:
             raise MapError(f"--map {path}: '{role}' is none of {', '.join(ROLES)}")
         pairs = role in ("past", "present")
         fits = isinstance(name, str)
-        if role == "variant":
+        if role == "scale":
+            fits = name == FOLDED
+        elif role == "variant":
             fits = isinstance(name, str | dict)
         elif pairs:
             fits = isinstance(name, list) and all(
@@ -44,5 +50,6 @@ def read_map(path: Path) -> Mapping[str, Any]:
         if not fits:
             wanted = "a list of [key, value] names, layer by layer" if pairs else "a name"
             wanted = "a variant's name, or its fields" if role == "variant" else wanted
+            wanted = f"'{FOLDED}', where the weights of the queries hold it" if role == "scale" else wanted
             raise MapError(f"--map {path}: '{role}' should be {wanted}")
     return content

@@ -20,7 +20,7 @@ from conformance.results.summary import Summary
 from conformance.runner import Events, Options, run
 from conformance.targets import Target, resolve_target
 from graphs.exported import Export
-from graphs.handmade import Plan, build, save
+from graphs.handmade import Plan, build, draw, save
 from graphs.plans import GPT2, RIGHT
 
 CACHED = Plan(cached=True)
@@ -59,6 +59,24 @@ def graded(pack: Any, target: Target, folder: Path, select: tuple[str, ...] = ()
 
 def of(plan: Plan, folder: Path) -> Target:
     return resolve_target([str(save(build(plan), folder / "model.onnx"))])
+
+
+def test_a_scale_that_the_weights_hold_is_right_where_it_is_declared(pack: Any, tmp_path: Path) -> None:
+    params = draw(CACHED)
+    width = CACHED.width**0.5
+    layer = f"layers.{CACHED.where}.attention.w_q"
+    model = build(
+        dataclasses.replace(CACHED, mistake="scale-dropped"), {**params, layer: params[layer] / width}
+    )
+    words = [str(save(model, tmp_path / "model.onnx"))]
+    undeclared = graded(pack, resolve_target(words), tmp_path, ("q005.graph-scale",))
+    assert "scale: folded" in undeclared.broken[0]["summary"]["en"]
+    names = tmp_path / "map.yaml"
+    names.write_text("scale: folded\n", encoding="utf-8")
+    declared = graded(pack, resolve_target(words, names), tmp_path)
+    assert [(v["claim"], v["case"], v["summary"]["en"]) for v in declared.broken] == []
+    passed = {v["claim"] for v in declared.verdicts if v["verdict"] == "pass"}
+    assert {"q005.logits", "q005.graph-scale", "q005.decode-chunks"} <= passed
 
 
 @pytest.mark.parametrize("name", RIGHT)

@@ -334,3 +334,40 @@ def test_arrays_go_into_the_page_flat_and_short():
 )
 def test_arrays_that_are_none_are_not_drawn(arrays):
     assert picture_of(**arrays) == ""
+
+
+# -- the table of many ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_table_of_many_is_well_formed_and_needs_no_other(name, monkeypatch):
+    from conformance.reports import matrix
+
+    monkeypatch.setattr(f"{__name__}.OPTIONAL_END", {*OPTIONAL_END, "th"})
+    source = matrix.render([results(CASES[name]), results(passing())])
+    found = Page(source)
+    assert found.faults == []
+    assert [tag for tag, _ in found.elements].count("script") == 1
+    for tag, attributes in found.elements:
+        assert tag not in {"img", "link", "iframe", "object", "embed", "base", "svg"}
+        assert not [a for a in attributes if a.startswith("on") or a in ("src", "style")]
+    assert not re.search(
+        r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u202a-\u202e\u2066-\u2069\ud800-\udfff]", source
+    )
+
+
+def test_the_rows_of_a_table_are_in_the_order_of_their_problems():
+    from conformance.reports.entries import entry_of
+
+    def rank(lines, name):
+        return entry_of(results(lines), name)[0].rank
+
+    one = [run(), claim("a"), failed("a"), claim("b"), verdict("b"), end(False)]
+    two = [run(), claim("a"), failed("a"), claim("b"), failed("b"), end(False)]
+    should = [run(), claim("a"), failed("a", level="SHOULD"), claim("b"), verdict("b"), end(True)]
+    missing = [run(), claim("b"), verdict("b"), end(False, required_not_graded=["a"])]
+    nothing = [run(notes=["it raised"]), end(False)]
+    runs = {
+        "passes": passing(), "should": should, "missing": missing, "one": one, "two": two, "cut": one[:-1], "nothing": nothing,
+    }  # fmt: skip
+    assert sorted(runs, key=lambda name: rank(runs[name], name)) == list(runs)
