@@ -81,3 +81,26 @@ def replaced(path: Path, save: Callable[[Path], None]) -> None:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def moved(file: Path, path: Path) -> None:
+    """A file, and its weights if they stand beside it, to where they belong. Raises `OSError`."""
+    if data_file(file).is_file():
+        data_file(file).replace(data_file(path))
+    file.replace(path)
+
+
+def without_traces(file: Path) -> None:
+    """Take out what an exporter noted of where each node comes from: paths of its machine, and most of a small file."""
+    import onnx
+
+    model = onnx.load(str(file), load_external_data=False)
+    graphs = [model.graph, *model.functions]
+    for part in graphs:
+        for message in (part, *part.node, *part.value_info):
+            message.ClearField("metadata_props")
+        for node in part.node:
+            node.ClearField("doc_string")
+    for value in (*model.graph.input, *model.graph.output, *model.graph.initializer):
+        value.ClearField("metadata_props")
+    replaced(file, lambda temporary: onnx.save_model(model, str(temporary)))

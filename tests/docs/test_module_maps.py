@@ -15,7 +15,9 @@ def test_the_first_map_and_what_is_said_of_it(tmp_path):
 
 def test_the_map_that_it_ends_with_conforms(tmp_path):
     files = [block for block in GUIDE if block.first in ("# my_gpt.py", "# gpt.yaml")]
-    console = Block("console", "$ conformance run pytorch my_gpt.py:GPT --map gpt.yaml\nconforms in all it offers", 0)
+    console = Block(
+        "console", "$ conformance run pytorch my_gpt.py:GPT --map gpt.yaml\nconforms in all it offers", 0
+    )
     assert list(follow([*files, console], tmp_path))
 
 
