@@ -16,7 +16,8 @@ from conformance.diagnosis.naming import Namer
 from conformance.judging.bench import Bench
 from conformance.judging.common import Question
 from conformance.judging.convention import AVOIDS, RAISES
-from conformance.judging.kinds import KINDS
+from conformance.judging.experiment import changed_parameters
+from conformance.judging.kinds import KINDS, OF_GRAPHS
 from conformance.language.errors import NOWHERE, PackError
 from conformance.language.program import Text, holds, key_of
 from conformance.pack.load import cases_of
@@ -26,6 +27,9 @@ from conformance.plan.selection import Selection
 from conformance.plan.variants import Graded
 from conformance.results.records import Judgement, Verdict
 from conformance.session import Offer
+
+WITHOUT_WEIGHTS = frozenset({"experiment", "shape", "untouched", "raises", "convention"})
+"""Kinds that compare a target with itself, or not at all: they need no weights of it."""
 
 
 class EngineFault(Exception):
@@ -55,14 +59,21 @@ class Plan:
     undeclared: bool
 
 
-def plan(pack: Pack, offer: Offer, graded: Graded, dtypes: Sequence[str], selection: Selection) -> Plan:
-    """What is to be graded of an offer."""
+def plan(
+    pack: Pack,
+    offer: Offer,
+    graded: Graded,
+    dtypes: Sequence[str],
+    selection: Selection,
+    graph: bool = False,
+) -> Plan:
+    """What is to be graded of an offer; `graph`: it is a graph, and claims about graphs apply."""
     items: list[Item] = []
     for dtype in dtypes:
         for variant in graded.variants:
             for claim in pack.claims.values():
                 name = None if graded.undeclared else variant.name
-                if selection.includes(claim, name, dtype):
+                if (graph or claim.kind not in OF_GRAPHS) and selection.includes(claim, name, dtype):
                     items += _items(pack, claim, variant, dtype, offer, graded)
     items.sort(key=lambda item: RUNGS.index(item.claim.rung))
     return Plan(tuple(items), graded.undeclared)
@@ -135,7 +146,8 @@ class Grader:
     @staticmethod
     def of(pack: Pack, bench: Bench, graded: Graded, seed: int) -> Grader:
         """A grader with nothing graded yet."""
-        return Grader(pack, bench, graded, Scenarios(pack, seed), {}, Namer(pack, bench))
+        own = None if bench.graph is None else bench.graph.own
+        return Grader(pack, bench, graded, Scenarios(pack, seed, own), {}, Namer(pack, bench))
 
     def verdicts(
         self, items: Sequence[Item], started: Callable[[Item], None] = lambda _: None
@@ -184,7 +196,11 @@ class Grader:
             if scenario is None or not holds(item.claim.when, scenario.choices):
                 return None
             question = Question(item.claim, scenario, item.dtype, self.bench)
-            return self.refused(question) or self.explained(question, KINDS[item.claim.kind].judge(question))
+            return (
+                self.beyond(question)
+                or self.refused(question)
+                or self.explained(question, KINDS[item.claim.kind].judge(question))
+            )
         except PackError as error:
             if error.at != NOWHERE:
                 raise
@@ -204,6 +220,31 @@ class Grader:
                 f"explaining {question.claim.id} on {question.scenario.case.id} failed: {error!r}"
             )
             return judgement
+
+    @staticmethod
+    def beyond(question: Question) -> Judgement | None:
+        """`unsupported` where a target that brings its own sizes and weights cannot meet the case."""
+        scenario = question.scenario
+        if scenario.own is None or question.claim.kind in OF_GRAPHS:
+            return None
+        refusal = scenario.own.refusal(scenario.case, scenario.given, scenario.parameters, scenario.choices)
+        if refusal is None and scenario.lacking and question.claim.kind not in WITHOUT_WEIGHTS:
+            refusal = Text(
+                f"it cannot be compared with the document's model: {scenario.lacking}",
+                f"无法与文档的模型比较：{scenario.lacking}",
+            )
+        if refusal is None and question.claim.kind == "experiment":
+            absent = [
+                n
+                for n in changed_parameters(scenario, question.claim.body)
+                if n not in scenario.own.parameters
+            ]
+            if absent:
+                refusal = Text(
+                    f"`{absent[0]}` is to be changed, and was not found in the file",
+                    f"需要改动 `{absent[0]}`，但在该文件中没有找到",
+                )
+        return None if refusal is None else Judgement("unsupported", refusal)
 
     def refused(self, question: Question) -> Judgement | None:
         """`unsupported` where the target declares that it never meets what the case holds."""

@@ -9,6 +9,7 @@ no NumPy) until a pack is collected.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,21 +117,24 @@ class Opened:
         from conformance.language.errors import PackError
         from conformance.plan.selection import Selection
         from conformance.plan.variants import VariantError, resolve
+        from conformance.serving import serving
         from conformance.session import EngineError, TargetError
         from conformance.session.listening import Listening
         from conformance.targets import resolve_target
 
         self.target = str(config.getoption("--target"))
         self.session: Listening | None = None
+        self.stack = ExitStack()
         try:
             pack = open_checked(folder)
             target = resolve_target(self.target.split())
             names = [*entry_points(pack), PARAMETER_SHAPES]
+            served = self.stack.enter_context(serving(target))
             self.session = Listening(
-                target.path,
+                served.path,
                 names=names,
                 python=config.getoption("--target-python"),
-                arguments=target.arguments,
+                arguments=served.arguments,
             )
             offer = self.session.open()
             graded = resolve(pack, offer.variants, config.getoption("--target-variant"))
@@ -141,10 +145,10 @@ class Opened:
         except BaseException:
             self.close()
             raise
-        bench = Bench(self.session, offer, store=known_tolerances(pack))
+        bench = Bench(self.session, offer, store=known_tolerances(pack), graph=served.graph)
         self.grader: Grader = Grader.of(pack, bench, graded, config.getoption("--target-seed"))
         self.by_file: dict[Path, list[Item]] = {}
-        items = plan(pack, offer, graded, dtypes, Selection()).items
+        items = plan(pack, offer, graded, dtypes, Selection(), served.graph is not None).items
         files = {item.claim.at.file: Path(item.claim.at.file).resolve() for item in items}
         for item in items:
             self.by_file.setdefault(files[item.claim.at.file], []).append(item)
@@ -154,6 +158,7 @@ class Opened:
         """Ends the target's process."""
         if self.session is not None:
             self.session.close()
+        self.stack.close()
 
 
 def _said(error: Exception) -> str:

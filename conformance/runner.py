@@ -26,7 +26,9 @@ from conformance.grading import Grader, Item, entry_points, plan
 from conformance.judging.bench import Bench
 from conformance.judging.count import PARAMETER_SHAPES
 from conformance.judging.observe import call_of
-from conformance.pack.model import Pack
+from conformance.judging.program_bench import ProgramBench, ProgramSession
+from conformance.pack.flow import layer_flow
+from conformance.pack.model import Pack, Variant
 from conformance.plan.selection import Selection, SelectionError, unknown_variant
 from conformance.plan.variants import Graded, VariantError, resolve
 from conformance.plan.waivers import Waiver, waiver_of
@@ -34,7 +36,8 @@ from conformance.results.records import BROKEN, SCHEMA, Verdict, jsonable, verdi
 from conformance.results.reproduce import reproduction
 from conformance.results.store import Writer
 from conformance.results.summary import Summary, end_line, summarise
-from conformance.session import Limits, Offer, Session, TargetError
+from conformance.serving import serving
+from conformance.session import Limits, Offer, TargetError
 from conformance.session.listening import Listening
 from conformance.targets import Target
 
@@ -78,33 +81,48 @@ def run(
     seed = secrets.randbelow(2**31) if options.seed is None else options.seed
     names = [*entry_points(pack), PARAMETER_SHAPES]
     with ExitStack() as stack:
-        session = stack.enter_context(
-            Listening(
-                target.path,
-                names=names,
-                python=options.python,
-                limits=options.limits,
-                arguments=target.arguments,
-            )
-        )
         try:
+            served = stack.enter_context(serving(target))
+            session = (
+                ProgramSession(names, list(pack.variants))
+                if target.program
+                else stack.enter_context(
+                    Listening(
+                        served.path,
+                        names=names,
+                        python=options.python,
+                        limits=options.limits,
+                        arguments=served.arguments,
+                    )
+                )
+            )
             offer = session.open()
             graded = resolve(pack, offer.variants, options.variants)
         except (TargetError, VariantError) as error:
-            for line in refusal_lines(pack, target, options, seed, str(error)):
+            told = explained(error, target)
+            for line in refusal_lines(pack, target, options, seed, str(told)):
                 writer.write(line)
-            raise
+            raise told from None
         check_variants(pack, graded, options)
         dtypes = options.dtypes or offer.dtypes
-        planned = plan(pack, offer, graded, dtypes, options.select)
-        bench = Bench(session, offer, store=known_tolerances(pack))
+        planned = plan(pack, offer, graded, dtypes, options.select, served.graph is not None)
+        store = known_tolerances(pack)
+        bench = (
+            ProgramBench(session, offer, store=store, program=pack.program)
+            if target.program
+            else Bench(session, offer, store=store, graph=served.graph)
+        )
         grader = Grader.of(pack, bench, graded, seed)
         output = _Output(pack, target, offer, grader, writer, events, options.waivers)
         variants = () if graded.undeclared else tuple(v.name for v in graded.variants)
-        output.write(run_line(pack, target, variants, dtypes, seed, session, offer))
+        drawn = flow_lines(pack, graded.variants[0]) if graded.variants else []
+        output.write(
+            {**run_line(pack, target, variants, dtypes, seed, session.isolation, offer), "flow": drawn}
+        )
         events.started(Counter(item.claim.rung for item in planned.items))
         verdicts = output.grade(planned.items)
-        missing = tuple(_missing(pack, offer, graded, dtypes, options.require, verdicts))
+        graph = served.graph is not None
+        missing = tuple(_missing(pack, offer, graded, dtypes, options.require, verdicts, graph))
         summary = summarise(verdicts, testable(pack), missing, variants, dtypes)
         found, tried = causes(verdicts), grader.namer.tried if grader.namer else ()
         end = end_line(summary, time.perf_counter() - begun)
@@ -115,12 +133,21 @@ def run(
     return summary
 
 
+def explained(error: TargetError | VariantError, target: Target) -> TargetError | VariantError:
+    """An error in terms of what the user named: of a graph, not of the adapter that runs it."""
+    if target.model is None or isinstance(error, VariantError):
+        return error
+    from conformance.onnx.serving import runtime_error
+
+    return runtime_error(error, target.model)
+
+
 def refusal_lines(
     pack: Pack, target: Target, options: Options, seed: int, why: str
 ) -> Sequence[Mapping[str, Any]]:
     """The results of a target that could not be imported: a run without a verdict, and why."""
     summary = summarise((), testable(pack), tuple(text for text, _ in options.require), (), options.dtypes)
-    run = run_line(pack, target, (), options.dtypes, seed, None, None)
+    run = run_line(pack, target, (), options.dtypes, seed, "", None)
     return {**run, "notes": [why]}, end_line(summary, 0.0)
 
 
@@ -136,6 +163,20 @@ def check_variants(pack: Pack, graded: Graded, options: Options) -> None:
             raise SelectionError(wrong)
 
 
+def flow_lines(pack: Pack, variant: Variant) -> list[dict[str, Any]]:
+    """The tensors of a layer and what each is made of, for reports that draw it."""
+    return [
+        {
+            "tensor": stage.tensor,
+            "axes": list(stage.axes),
+            "equation": stage.equation,
+            "from": list(stage.sources),
+            "says": jsonable(pack.program.tensors[stage.tensor.rpartition(".")[2]].says),
+        }
+        for stage in layer_flow(pack, variant)
+    ]
+
+
 def testable(pack: Pack) -> int:
     """How many statements of the document a test can settle."""
     return sum(statement.settled == "T" for statement in pack.statements.values())
@@ -147,7 +188,7 @@ def run_line(
     variants: Sequence[str],
     dtypes: Sequence[str],
     seed: int,
-    session: Session | None,
+    isolation: str,
     offer: Offer | None,
 ) -> dict[str, Any]:
     """The first line of `results.jsonl`."""
@@ -161,7 +202,7 @@ def run_line(
         "dtypes": list(dtypes),
         "seed": seed,
         "tool_version": __version__,
-        "isolation": session.isolation if session else "",
+        "isolation": isolation,
         "environment": {
             "platform": platform.platform(),
             "engine": {"python": platform.python_version(), "numpy": np.__version__},
@@ -270,11 +311,12 @@ def _missing(
     dtypes: Sequence[str],
     require: Sequence[tuple[str, Selection]],
     verdicts: Sequence[Verdict],
+    graph: bool,
 ) -> Iterator[str]:
     """What was required and not graded: claims by id, or an expression that fits none."""
     done = {v.claim for v in verdicts if v.judgement.verdict != "unsupported"}
     for text, selection in require:
-        wanted = dict.fromkeys(i.claim.id for i in plan(pack, offer, graded, dtypes, selection).items)
+        wanted = dict.fromkeys(i.claim.id for i in plan(pack, offer, graded, dtypes, selection, graph).items)
         if not wanted:
             yield text
         yield from (claim for claim in wanted if claim not in done)

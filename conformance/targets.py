@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from conformance.language.errors import suggestion
 from conformance.locations import bundled
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 MODULES = "pytorch"
 """The bundled adapter that grades any `torch.nn.Module` by a map."""
 
+PROGRAM = "program"
+"""The program of the pack itself, read in the dtype."""
 NEEDS = {"cs336": "the file to grade: cs336 tests/adapters.py"}
 """What a bundled adapter cannot do without."""
 
@@ -36,6 +38,12 @@ class Target:
     name: str
     path: Path
     arguments: tuple[str, ...] = ()
+    model: Path | None = None
+    """An ONNX file, which `path` runs."""
+    program: bool = False
+    """Whether it is the program of the pack itself; `path` is then the pack's folder."""
+    names: Mapping[str, Any] = field(default_factory=dict)
+    """Of an ONNX file's inputs and outputs, as a map says them."""
 
 
 def resolve_target(words: Sequence[str], map_file: Path | None = None, pack: Pack | None = None) -> Target:
@@ -48,8 +56,12 @@ def resolve_target(words: Sequence[str], map_file: Path | None = None, pack: Pac
     path = Path(first)
     if first == MODULES or first.startswith("hf:"):
         return _module_target(words, map_file, pack)
+    if path.suffix == ".onnx":
+        return _graph_target(words, map_file)
     if map_file is not None:
-        raise TargetUsageError(f"--map is of modules (`pytorch FILE:CLASS`, `hf:CLASS`); {first} takes none")
+        raise TargetUsageError(
+            f"--map is of modules (`pytorch FILE:CLASS`, `hf:CLASS`) and ONNX files; {first} takes none"
+        )
     if path.suffix == ".py":
         if rest:
             raise TargetUsageError(f"{first} takes no further arguments; got {' '.join(rest)}")
@@ -57,13 +69,16 @@ def resolve_target(words: Sequence[str], map_file: Path | None = None, pack: Pac
             what = "is a folder" if path.is_dir() else "does not exist"
             raise TargetMissing(f"{first} {what}{_nearby(path)}")
         return Target(first, path.resolve())
-    if path.suffix == ".onnx" or first == "program":
-        raise TargetUsageError(
-            f"{first}: this version grades adapter files (.py), modules and bundled adapters; "
-            "ONNX files and the program itself are not targets of `run` yet"
-        )
+    if first == PROGRAM:
+        if rest:
+            raise TargetUsageError(
+                f"program takes no further arguments; got {' '.join(rest)} (see --variant)"
+            )
+        return Target(first, bundled("spec"), program=True)
     folder = bundled("adapters")
-    known = sorted(p.stem for p in folder.glob("*.py"))
+    known = sorted(
+        p.stem for p in folder.glob("*.py") if not p.stem.startswith("onnx_")
+    )  # they are given a file, see above
     if first in known:
         if first in NEEDS and not (len(rest) == 1 and rest[0].endswith(".py")):
             raise TargetUsageError(f"{first} needs {NEEDS[first]}")
@@ -92,6 +107,22 @@ def _module_target(words: Sequence[str], map_file: Path | None, pack: Pack | Non
     except ModuleTargetError as error:
         raise TargetUsageError(str(error)) from None
     return Target(" ".join(words), bundled("adapters") / f"{MODULES}.py", arguments)
+
+
+def _graph_target(words: Sequence[str], map_file: Path | None) -> Target:
+    from conformance.onnx.maps import MapError, read_map
+
+    first, *rest = words
+    if rest:
+        raise TargetUsageError(f"{first} takes no further arguments; got {' '.join(rest)}")
+    path = Path(first)
+    if not path.is_file():
+        raise TargetMissing(f"{first} {'is a folder' if path.is_dir() else 'does not exist'}")
+    try:
+        names = read_map(map_file) if map_file is not None else {}
+    except MapError as error:
+        raise TargetUsageError(str(error)) from None
+    return Target(first, bundled("adapters") / "onnx_model.py", model=path.absolute(), names=names)
 
 
 def _argument(word: str) -> str:

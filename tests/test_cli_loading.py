@@ -84,7 +84,7 @@ def test_module_and_command_are_the_same() -> None:
     [
         (["rnu"], "Did you mean 'run'?"),
         (["my_model.py"], "To grade a file: conformance run my_model.py"),
-        (["xyzzy"], "Commands: run, compare,"),
+        (["xyzzy"], "Commands: run, grade, compare,"),
         (["--colour"], "No such option"),
     ],
 )

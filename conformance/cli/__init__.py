@@ -17,12 +17,14 @@ __all__ = ["SUBCOMMANDS", "Exit", "main"]
 
 SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "run": ("conformance.cli.run", "Grade one implementation against the claims."),
+    "grade": ("conformance.cli.grade", "Grade many, side by side: a report each, one table."),
     "compare": ("conformance.cli.compare", "Two implementations on the same cases: where they part."),
     "export": ("conformance.cli.export", "An ONNX file of the program, checked before it is written."),
     "report": ("conformance.cli.report", "Turn results.jsonl into another format."),
     "spec": ("conformance.cli.spec", "List, show and check the claims."),
     "golden": ("conformance.cli.golden", "Make, check and hand out golden tensors."),
     "new": ("conformance.cli.new", "Write a commented adapter that runs as it is."),
+    "inspect": ("conformance.cli.inspect", "Say what an ONNX graph does, without its weights."),
     "selftest": ("conformance.cli.selftest", "Grade every mistake of the pack: is it caught?"),
 }
 """Name of each subcommand, in the order of `--help`: its module, and its one line of help."""

@@ -43,6 +43,16 @@ pack_option = click.option(
 """`--pack`, of every command that opens one."""
 
 
+reveal_option = click.option(
+    "--reveal",
+    type=click.Choice(["none", "hint", "full"]),
+    default="full",
+    show_default=True,
+    help="What reports show of the answers: hint names mistake, tensor and place, without numbers.",
+)
+"""`--reveal`, of every command that writes reports."""
+
+
 def select_option(what: str) -> Callable[[F], F]:
     """`--select`, with what it does to the command."""
     return click.option(
@@ -102,7 +112,7 @@ def grading_options(function: F) -> F:
             type=click.Path(path_type=Path, dir_okay=False),
             default=None,
             metavar="FILE",
-            help="How a module is built, filled and called (YAML).",
+            help="How a module is built, filled and called; or which input and output of an ONNX file is what (YAML).",
         ),
         click.option(
             "--seed",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from conformance.cli import Exit
-from conformance.cli.options import grading_options, make_options, open_pack
+from conformance.cli.options import grading_options, make_options, open_pack, reveal_option
 
 if TYPE_CHECKING:
     from conformance.results.store import Results
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="What is printed.",
 )
+@reveal_option
 @click.option("-q", "--quiet", is_flag=True, help="Print the verdict only.")
 @click.pass_context
 def command(
@@ -53,24 +54,33 @@ def command(
     folder: Path,
     lang: str,
     output_format: str,
+    reveal: str,
     quiet: bool,
     **given: Any,
 ) -> None:
     """Grade one implementation against the claims.
 
-    TARGET is an adapter file (.py), or the name of a bundled adapter and its arguments.
+    TARGET is an adapter file (.py), an ONNX file (.onnx), a bundled adapter with its arguments (pytorch
+    my_file.py:GPT, cs336 tests/adapters.py), hf:CLASS, hf:config.json, or program, the pack's own.
     """
     from conformance.cli.grading_errors import guarded
 
     with guarded(context):
-        context.exit(_run(target, folder, lang, output_format, quiet, given))
+        context.exit(_run(target, folder, lang, output_format, reveal, quiet, given))
 
 
 def _run(
-    target: Sequence[str], folder: Path, lang: str, output_format: str, quiet: bool, given: dict[str, Any]
+    target: Sequence[str],
+    folder: Path,
+    lang: str,
+    output_format: str,
+    reveal: str,
+    quiet: bool,
+    given: dict[str, Any],
 ) -> int:
     from conformance.cli.grading_errors import say
     from conformance.reports import formats, terminal
+    from conformance.reports.reveal import revealed
     from conformance.results.store import Writer, read_results
     from conformance.runner import Events, run
     from conformance.targets import resolve_target
@@ -90,7 +100,7 @@ def _run(
             return Exit.INTERRUPTED
         finally:
             progress.stop()
-    results = read_results(folder)
+    results = revealed(read_results(folder), reveal)
     formats.write(results, "html", report, lang)
     if output_format == "text":
         terminal.show(results, lang, quiet=quiet)

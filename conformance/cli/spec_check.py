@@ -59,7 +59,7 @@ def trial_errors(pack: Pack) -> Iterator[PackError]:
             break
         graded = Graded((variant,), (variant,))
         grader = Grader(pack, bench, graded, scenarios, {})
-        for item in plan(pack, offer, graded, [DTYPE], Selection()).items:
+        for item in plan(pack, offer, graded, [DTYPE], Selection(), graph=True).items:
             if item.claim.id not in tried:
                 tried.add(item.claim.id)
                 yield from _tried(grader, item)

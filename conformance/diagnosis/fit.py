@@ -212,6 +212,8 @@ def _pair(got: Named[Array], want: Named[Array]) -> tuple[Array, Array]:
 def margin(got: Named[Array], want: Named[Array], allowed: Array, mask: Array | None) -> float:
     """The worst error in tolerances; where both are not finite they agree."""
     ours, theirs = _pair(got, want)
+    if ours.shape != got.array.shape:
+        return NO_FIT
     limit = np.broadcast_to(allowed.transpose([want.axes.index(axis) for axis in got.axes]), theirs.shape)
     with np.errstate(all="ignore"):
         off = np.abs(ours - theirs) / np.maximum(limit, 5e-324)

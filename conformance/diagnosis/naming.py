@@ -16,6 +16,7 @@ import numpy as np
 from conformance.diagnosis.discovery import Finding
 from conformance.diagnosis.fit import NO_FIT, Fitter, Suspect, margin, stage_fit, suspects
 from conformance.diagnosis.place import Locator
+from conformance.diagnosis.stages import found_at
 from conformance.judging.bench import Bench
 from conformance.judging.common import Question, spread_over
 from conformance.judging.experiment import changed
@@ -71,10 +72,18 @@ class Namer:
         tap = judgement.evidence.tensor if judgement.evidence and question.claim.kind == "equation" else ""
         asked = question if tap else self.failing(question)
         key = (asked.scenario.key, asked.dtype, tap)
+        if key not in self.named and self.bench.graph is not None and not tap:
+            # A graph is often wrong in one layer, where no mistake of a whole model fits: its own stages tell.
+            wrong = self.locator.in_graph(asked)
+            tap = wrong.place.expected if wrong is not None and wrong.place is not None else ""
         if key not in self.named:
             found = self.of_stage(asked, tap) if tap else self.of_outputs(asked)
+            if not found and tap and self.bench.graph is not None:
+                found = self.of_outputs(asked)
             suspects = [suspect for _, suspect in found]
-            finding = self.locator.find(asked, suspects, failed=bool(tap) or not right(asked))
+            finding = self.of_node(tap) or self.locator.find(
+                asked, suspects, failed=bool(tap) or not right(asked)
+            )
             self.named[key] = (tuple(self.diagnoses(found)), finding)
         diagnosis, finding = self.named[key]
         place = judgement.place or (finding.place if finding else None)
@@ -83,6 +92,13 @@ class Namer:
         if not_finite is not None:
             summary = Text(f"{summary.en}; {not_finite.en}", f"{summary.zh}；{not_finite.zh}")
         return replace(judgement, diagnosis=judgement.diagnosis or diagnosis, place=place, summary=summary)
+
+    def of_node(self, tap: str) -> Finding | None:
+        """The node that makes a tensor of a graph."""
+        graph = self.bench.graph
+        if graph is None or tap not in graph.taps:
+            return None
+        return found_at(graph.taps[tap], tap)
 
     @staticmethod
     def failing(question: Question) -> Question:
@@ -111,8 +127,10 @@ class Namer:
         short = tap.rpartition(".")[2]
         first = self.known.get(place, [])
         rest = [s for s in self.all_suspects if self.about(s, short) and s not in first]
-        found = []
+        found: list[tuple[float, Suspect]] = []
         for suspect in (*first, *rest):
+            if found and suspect in rest and self.bench.graph is not None:
+                break  # one place of a graph, again and again: what fitted there before is enough
             self.tried.add(suspect.names)
             fit = stage_fit(self.bench, question.scenario, suspect, question.dtype, tap)
             if fit <= FITS:

@@ -10,6 +10,7 @@ from conformance.diagnosis.changes import Patches
 from conformance.diagnosis.discovery import SURE, Finding, best, edited
 from conformance.diagnosis.fit import UNREADABLE, Fitter, Suspect
 from conformance.diagnosis.not_finite import told
+from conformance.diagnosis.stages import first_wrong_stage
 from conformance.judging.common import Question
 from conformance.judging.observe import call_of
 from conformance.language.arithmetic import Float64
@@ -39,6 +40,7 @@ class Locator:
     counted: dict[str, int] = field(default_factory=dict)
     known: dict[tuple[str, str, tuple[str, ...]], Finding] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    nodes: dict[str, Finding | None] = field(default_factory=dict)
 
     def find(self, question: Question, suspects: Sequence[Suspect], *, failed: bool) -> Finding | None:
         """The first wrong array of a failed scenario, by the named mistakes or without a name.
@@ -46,6 +48,8 @@ class Locator:
         `failed` says whether what came back was wrong. Where it was right, only what the target does
         to its inputs can be found.
         """
+        if question.bench.graph is not None:
+            return self.in_graph(question)
         operation = question.scenario.operation.name
         for suspect in suspects:
             finding = self.known.get((operation, question.scenario.variant.name, suspect.names))
@@ -80,6 +84,13 @@ class Locator:
         except UNREADABLE:
             return None
         return patched, frozenset(key for name in suspect.names for key in program.mistakes[name].replace)
+
+    def in_graph(self, question: Question) -> Finding | None:
+        """The node of the first stage that is wrong; looked for once in each scenario."""
+        key = f"{question.scenario.key}/{question.dtype}"
+        if key not in self.nodes:
+            self.nodes[key] = first_wrong_stage(question)
+        return self.nodes[key]
 
     def trace(self, question: Question) -> Trace | None:
         """The traced call of a scenario; None where the target cannot be traced, or was often enough."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -20,6 +20,13 @@ from conformance.language.tensors import Named
 from conformance.plan.scenario import Scenario, Tensors
 from conformance.session import Call, Offer, Outcome, Returned
 from conformance.tolerance import tolerance
+
+if TYPE_CHECKING:
+    from conformance.onnx.serving import Graph
+
+
+UNLIKE = 8.0
+"""A model of another structure, beside the program: layers sum in other orders and over more terms."""
 
 
 class Caller(Protocol):
@@ -39,6 +46,8 @@ class Bench:
     exact: dict[str, list[Tensors]] = field(default_factory=dict)
     locals: dict[tuple[str, str], list[dict[str, Named[Array]]]] = field(default_factory=dict)
     store: MutableMapping[str, Array] = field(default_factory=dict)
+    graph: Graph | None = None
+    """What was read of the target, where it is a graph."""
 
     def __post_init__(self) -> None:
         """The spreads read the program as this bench does."""
@@ -120,7 +129,23 @@ class Bench:
 
     def sigma(self, scenario: Scenario, dtype: str, step: int, name: str) -> Array:
         """The spread σ of an output or tap of one call."""
-        return self.spreads.sigma(scenario, dtype, step, name)
+        sigma = self.spreads.sigma(scenario, dtype, step, name)
+        return sigma * self._unlike(scenario, dtype) if scenario.lacking else sigma
+
+    def _unlike(self, scenario: Scenario, dtype: str) -> float:
+        """How much noisier a target may be that the program does not describe in full.
+
+        Such a target is compared with itself only; the program's noise, at the scale of the target's numbers,
+        stands for its own.
+        """
+        seen, name = self.observe(scenario, dtype), scenario.main_output
+        if not seen.steps or name not in seen.steps[0].outputs:
+            return 1.0
+        own, ours = (
+            float(np.sqrt(np.mean(np.square(array.astype(np.float64)))))
+            for array in (seen.steps[0].outputs[name].array, self.expected(scenario)[0].outputs[name].array)
+        )
+        return UNLIKE * max(1.0, own / ours) if ours > 0 and np.isfinite(own) else UNLIKE
 
     def allowed(self, scenario: Scenario, dtype: str, step: int, output: str) -> Array:
         """The tolerance of each element of an output."""

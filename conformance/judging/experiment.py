@@ -85,6 +85,17 @@ def changed(scenario: Scenario, body: ExperimentDocument) -> Scenario:
     return scenario.changed(given=given, parameters=parameters)
 
 
+def changed_parameters(scenario: Scenario, body: ExperimentDocument) -> list[str]:
+    """Parameters that an experiment changes."""
+    return [
+        name
+        for pattern in body.change
+        if pattern not in scenario.given
+        for name in scenario.parameters
+        if fnmatchcase(name, pattern)
+    ]
+
+
 def _change(
     scenario: Scenario, name: str, old: Named[Array], change: ChangeDocument, *, parameter: bool
 ) -> Named[Array]:

@@ -13,8 +13,10 @@ from conformance.judging import (
     equation,
     experiment,
     golden,
+    graph,
     holds,
     raises,
+    runtime,
     shape,
     statistic,
     untouched,
@@ -45,4 +47,9 @@ KINDS: Mapping[str, Kind] = {
     "raises": Kind(raises.judge, raises.reads),
     "convention": Kind(convention.judge, convention.reads),
     "untouched": Kind(untouched.judge, untouched.reads),
+    "graph": Kind(graph.judge, graph.reads),
+    "runtime": Kind(runtime.judge, runtime.reads),
 }
+
+OF_GRAPHS = frozenset({"graph", "runtime"})
+"""Kinds of claim that are about graphs alone; of other targets they are not asked."""

@@ -121,12 +121,11 @@ def call_of(
     """What the session is asked to do."""
     operation = scenario.operation
     if operation.model:
-        parameters = {name: tensor.array for name, tensor in scenario.parameters.items()}
         steps = tuple(
             Step(_inputs(scenario, given), use_cache=scenario.cached, expect=expected)
             for given, expected in zip(scenario.steps(), expect, strict=True)
         )
-        return ModelCall(config(scenario), parameters, steps, tap, repetition)
+        return ModelCall(config(scenario), scenario.sent, steps, tap, repetition)
     values = {a.name: argument(scenario, a, scenario.given) for a in operation.arguments.values()}
     configured = next((a.name for a in operation.arguments.values() if a.everything == "config"), None)
     settings = values.pop(configured) if configured else None
@@ -158,8 +157,7 @@ def prefix_call(scenario: Scenario, expect: dict[str, tuple[int, ...]]) -> Model
         given = {name: cut(tensor, 0, end) for name, tensor in scenario.given.items()}
         shape = {name: (sizes[0], 1, *sizes[2:]) for name, sizes in expect.items()}
         steps.append(Step(_inputs(scenario, given), sequence=str(end), expect=shape))
-    parameters = {name: tensor.array for name, tensor in scenario.parameters.items()}
-    return ModelCall(config(scenario), parameters, tuple(steps))
+    return ModelCall(config(scenario), scenario.sent, tuple(steps))
 
 
 def interleaved_call(
@@ -170,8 +168,7 @@ def interleaved_call(
     for mine, theirs, expected in zip(scenario.steps(), other.steps(), expect, strict=True):
         steps.append(Step(_inputs(scenario, mine), "one", scenario.cached, expected))
         steps.append(Step(_inputs(other, theirs), "another", scenario.cached, expected))
-    parameters = {name: tensor.array for name, tensor in scenario.parameters.items()}
-    return ModelCall(config(scenario), parameters, tuple(steps))
+    return ModelCall(config(scenario), scenario.sent, tuple(steps))
 
 
 def failure(outcome: Outcome, signature: str) -> Judgement | None:

@@ -6,6 +6,7 @@ a claim that works.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -62,6 +63,22 @@ class NoSession:
         """Nothing is offered."""
         del call, dtype
         return NotOffered(reason="the program is read, not called")
+
+
+class ProgramSession(NoSession):
+    """The session of `conformance run program`: nothing is started, everything is offered."""
+
+    isolation = "none: the program of the pack is read, nothing of anybody's runs"
+    seconds_inside = 0.0
+    printed = ""
+
+    def __init__(self, names: list[str], variants: Sequence[str]) -> None:
+        """`names` are the functions that a pack knows, `variants` those that it names."""
+        self.offered = replace(offer_of(names), variants=tuple(variants))
+
+    def open(self) -> Offer:
+        """What is offered."""
+        return self.offered
 
 
 @dataclass

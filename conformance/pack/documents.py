@@ -252,6 +252,32 @@ class RaisesDocument(Document, frozen=True):
     make: str
 
 
+class RuntimeDocument(Document, frozen=True):
+    """Other ways to run the same graph: at these levels of optimisation, with inner values as outputs."""
+
+    optimisation: list[Literal["disabled", "basic", "all"]] = []
+    tapped: bool = False
+
+
+GraphCheck = Literal[
+    "softmax-axis",
+    "scale",
+    "visibility",
+    "padding",
+    "fill",
+    "residual",
+    "sublayers",
+    "networks",
+    "heads",
+    "lengths",
+    "cache",
+    "projections",
+    "positions",
+    "random",
+]
+"""What is asked of a graph's structure; see `conformance/judging/graph_checks.py`."""
+
+
 class ClaimDocument(Document, frozen=True):
     """One statement of the source, made checkable. Exactly one kind."""
 
@@ -278,6 +304,8 @@ class ClaimDocument(Document, frozen=True):
     raises: RaisesDocument | None = None
     convention: ConventionDocument | None = None
     untouched: bool | None = None
+    graph: GraphCheck | None = None
+    runtime: RuntimeDocument | None = None
 
 
 class PackDocument(Document, frozen=True):
@@ -312,5 +340,7 @@ KINDS = (
     "raises",
     "convention",
     "untouched",
+    "graph",
+    "runtime",
 )
 """Every kind of claim; each has one module under `conformance/judging/`."""

@@ -24,6 +24,7 @@ from conformance.language.program import Choices, Program, holds
 from conformance.language.tensors import Named, Operations
 from conformance.pack.model import Case, Draw, Operation, Pack, Variant
 from conformance.plan import draws
+from conformance.plan.own import Own
 from conformance.plan.relevance import relevant_choices
 
 
@@ -62,6 +63,26 @@ class Scenario:
     schedule: tuple[int, ...] = ()
     name: str = ""
     function: str = ""
+    own: Own | None = None
+    """What the target brings along, where it does."""
+
+    @property
+    def sent(self) -> dict[str, Array]:
+        """Parameters that the target is given: all, or those that differ from what it brings along."""
+        brought = self.own.parameters if self.own is not None else {}
+        return {
+            name: t.array
+            for name, t in self.parameters.items()
+            if self.own is None or (name in brought and t.array is not brought[name])
+        }
+
+    @cached_property
+    def lacking(self) -> str:
+        """What keeps a target that brings its own weights from being compared with the program; '' for nothing."""
+        if self.own is None:
+            return ""
+        absent = [name for name in self.parameters if name not in self.own.parameters]
+        return next(iter(self.own.missing), "") or (f"it has no {absent[0]}" if absent else "")
 
     @cached_property
     def key(self) -> str:
@@ -212,6 +233,7 @@ class Scenarios:
 
     pack: Pack
     seed: int = 0
+    own: Own | None = None
     made: dict[tuple[str, str, str], Scenario] = field(default_factory=dict)
 
     def of(self, case: Case, variant: Variant, either: Choices | None = None) -> Scenario | None:
@@ -222,21 +244,42 @@ class Scenarios:
             return None
         key = (case.id, variant.name, repr(sorted(choices.items())))
         if key not in self.made:
-            self.made[key] = instantiate(self.pack, operation, case, variant, choices, self.seed)
+            own = self.own if operation.model else None
+            self.made[key] = instantiate(self.pack, operation, case, variant, choices, self.seed, own)
         return self.made[key]
 
 
 def instantiate(
-    pack: Pack, operation: Operation, case: Case, variant: Variant, choices: Choices, seed: int
+    pack: Pack,
+    operation: Operation,
+    case: Case,
+    variant: Variant,
+    choices: Choices,
+    seed: int,
+    own: Own | None = None,
 ) -> Scenario:
-    """Draw all inputs and parameters of a case. Raises `PackError` where it cannot be made."""
-    sizes = axis_sizes(pack, case, choices)
+    """Draw all inputs and parameters of a case; those of `own` stand. Raises `PackError` where it cannot be made."""
+    sizes = axis_sizes(pack, case, choices, own)
     layers = case.sizes.get("N", 1)
+    layers = layers if own is None else own.size("n_layers", layers)
     function = operation.function
     if operation.with_context and case.given.get("context") is not None:
         function = operation.with_context
     scenario = Scenario(
-        pack, operation, case, variant, choices, seed, sizes, layers, {}, {}, case.schedule, case.id, function
+        pack,
+        operation,
+        case,
+        variant,
+        choices,
+        seed,
+        sizes,
+        layers,
+        {},
+        {},
+        case.schedule,
+        case.id,
+        function,
+        own,
     )
     given: dict[str, Named[Array]] = {}
     for name, spec in case.given.items():
@@ -247,10 +290,12 @@ def instantiate(
     return replace(scenario, parameters=_parameters(scenario))
 
 
-def axis_sizes(pack: Pack, case: Case, choices: Choices) -> dict[str, int]:
-    """The size of each axis: those that the case names, and those that follow from them."""
+def axis_sizes(pack: Pack, case: Case, choices: Choices, own: Own | None = None) -> dict[str, int]:
+    """The size of each axis: those that the case or the target names, and those that follow from them."""
     symbols = pack.program.axes.by_symbol
     given = dict(case.sizes)
+    if own is not None:
+        given |= own.symbols(pack)
     if "T" in given:
         given.setdefault("Tq", given["T"])
         given.setdefault("Tk", given["T"])
@@ -318,7 +363,10 @@ def _parameters(scenario: Scenario) -> dict[str, Named[Array]]:
         spec = next(
             (s for pattern, s in scenario.case.parameters.items() if fnmatchcase(name, pattern)), None
         )
-        if spec is None:
+        brought = None if scenario.own is None else scenario.own.parameters.get(name)
+        if spec is None and brought is not None:
+            array = brought
+        elif spec is None:
             array = draws.parameter(random, shape, parameter.like)
         elif spec.form == "normal":
             array = draws.parameter(random, shape, parameter.like, float(spec.value))

@@ -9,15 +9,29 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Protocol
 
 from conformance.language.errors import suggestion
-from conformance.pack.model import DTYPES, LEVELS, RUNGS, Claim, Pack
+from conformance.pack.model import DTYPES, LEVELS, RUNGS, Pack
 
 FIELDS = ("rung", "level", "question", "dtype", "variant")
 
 
 class SelectionError(ValueError):
     """An expression that names nothing; the message says what there is."""
+
+
+class Selectable(Protocol):
+    """What can be selected: a claim of a pack, or of a results file."""
+
+    @property
+    def id(self) -> str: ...  # noqa: D102
+    @property
+    def rung(self) -> str: ...  # noqa: D102
+    @property
+    def level(self) -> str: ...  # noqa: D102
+    @property
+    def question(self) -> str: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -28,7 +42,7 @@ class Term:
     pattern: str
     excluded: bool
 
-    def fits(self, claim: Claim, variant: str | None, dtype: str) -> bool:
+    def fits(self, claim: Selectable, variant: str | None, dtype: str) -> bool:
         """Whether the pattern fits, before exclusion."""
         value = {
             "": claim.id,
@@ -47,20 +61,23 @@ class Selection:
 
     groups: tuple[tuple[Term, ...], ...] = ()
 
-    def includes(self, claim: Claim, variant: str | None, dtype: str) -> bool:
+    def includes(self, claim: Selectable, variant: str | None, dtype: str) -> bool:
         """Whether a claim is meant in a variant and dtype."""
         return all(_holds(group, claim, variant, dtype) for group in self.groups)
 
 
-def _holds(group: Sequence[Term], claim: Claim, variant: str | None, dtype: str) -> bool:
+def _holds(group: Sequence[Term], claim: Selectable, variant: str | None, dtype: str) -> bool:
     if any(t.excluded and t.fits(claim, variant, dtype) for t in group):
         return False
     wanted = [t for t in group if not t.excluded]
     return not wanted or any(t.fits(claim, variant, dtype) for t in wanted)
 
 
-def parse_selection(expressions: Sequence[str], pack: Pack, option: str = "--select") -> Selection:
-    """Expressions of the command line. Raises `SelectionError` for what fits nothing in the pack."""
+def parse_selection(expressions: Sequence[str], pack: Pack | None, option: str = "--select") -> Selection:
+    """Expressions of the command line. Raises `SelectionError` for what fits nothing in the pack.
+
+    Without a pack, as of a results file, ids and questions are not checked.
+    """
     for expression in expressions:
         if not expression.strip(" ,!"):
             raise SelectionError(f"{option} '{expression}' names nothing; see `conformance run --help`")
@@ -83,7 +100,7 @@ def unknown_variant(selection: Selection, known: Collection[str], option: str) -
     return ""
 
 
-def _term(text: str, pack: Pack, option: str) -> Term:
+def _term(text: str, pack: Pack | None, option: str) -> Term:
     excluded = text.startswith("!")
     body = text[1:] if excluded else text
     name, colon, pattern = body.partition(":")
@@ -95,10 +112,10 @@ def _term(text: str, pack: Pack, option: str) -> Term:
             + (f"; {suggestion(name, FIELDS)}" if suggestion(name, FIELDS) else "")
         )
     known = {
-        "": tuple(pack.claims),
+        "": tuple(pack.claims) if pack else (),
         "rung": RUNGS,
         "level": LEVELS,
-        "question": tuple(pack.questions),
+        "question": tuple(pack.questions) if pack else (),
         "dtype": DTYPES,
         "variant": (),
     }[name]

@@ -28,7 +28,7 @@ def render(results: Results, lang: str = "en") -> str:
     for graded in report_of(results).graded:
         for verdict in graded.verdicts:
             cells = _row(graded, verdict, lang)
-            writer.writerow([_cell(name, cells.get(name, "")) for name in COLUMNS])
+            writer.writerow([cell(name, cells.get(name, "")) for name in COLUMNS])
     return text.getvalue()
 
 
@@ -48,7 +48,7 @@ def _row(graded: Graded, verdict: Verdict, lang: str) -> dict[str, str]:
     return row
 
 
-def _cell(column: str, text: str) -> str:
+def cell(column: str, text: str) -> str:
     """A cell that no spreadsheet takes for a formula: it begins with an apostrophe, which is not shown."""
     if column in NUMBERS and _is_number(text):
         return text

@@ -24,6 +24,11 @@ def render(results: Results, lang: str = "en") -> str:
         "notes": list(results.notes),
     }
     text = json.dumps(jsonable(_bounded(document)), ensure_ascii=False, allow_nan=False, indent=1)
+    return safe_json(text)
+
+
+def safe_json(text: str) -> str:
+    """JSON in which no character steers a terminal or the order of text."""
     return text if text.isascii() else "".join(_safe(character) for character in text)
 
 

@@ -47,7 +47,13 @@ def verdict_of(line: Mapping[str, Any]) -> Verdict:
         _evidence(line.get("evidence")),
         plain.block(line.get("reproduce")),
         plain.line(line.get("consequence_of"), plain.NAME),
+        _seconds(line.get("seconds")),
     )
+
+
+def _seconds(value: object) -> float:
+    found = plain.real(value)
+    return found if found is not None and 0 <= found < 1e9 else 0.0
 
 
 def _mistake(found: Mapping[str, Any]) -> Mistake:
@@ -91,4 +97,6 @@ def _evidence(found: object) -> Evidence | None:
         plain.number(found.get("got")),
         plain.number(found.get("expected")),
         plain.number(found.get("tolerance"), 3),
+        {plain.line(axis, 40): i for axis, i in pairs if isinstance(i, int)},
+        found.get("arrays"),
     )

@@ -41,13 +41,18 @@ class Claim:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The worst element. `index` names an axis and a position each, as in `head 1, query 2, key 3`."""
+    """The worst element. `index` names an axis and a position each, as in `head 1, query 2, key 3`.
+
+    `spot` is the same as numbers; `arrays` is what the file holds of the tensors, unchecked (`pictures`).
+    """
 
     tensor: str
     index: str
     got: str
     expected: str
     tolerance: str
+    spot: Mapping[str, int] = field(default_factory=dict)
+    arrays: object = None
 
 
 @dataclass(frozen=True)
@@ -98,6 +103,7 @@ class Verdict:
     evidence: Evidence | None
     reproduce: str
     consequence_of: str
+    seconds: float = 0.0
 
     @property
     def broken(self) -> bool:

@@ -23,7 +23,7 @@ class Progress:
     def __init__(self, lang: str = "en", stream: TextIO | None = None, quiet: bool = False) -> None:
         self._stream = sys.stderr if stream is None else stream
         self._lang = lang
-        self._shown = not quiet and _is_terminal(self._stream)
+        self._shown = not quiet and is_terminal(self._stream)
         self._bars: Bars | None = None
         self._tasks: dict[str, Any] = {}
         self._broken: dict[str, int] = {}
@@ -80,7 +80,8 @@ class Progress:
         self.stop()
 
 
-def _is_terminal(stream: TextIO) -> bool:
+def is_terminal(stream: TextIO) -> bool:
+    """Whether a stream can show a line that changes."""
     try:
         return stream.isatty() and os.environ.get("TERM", "") != "dumb"
     except (AttributeError, ValueError):

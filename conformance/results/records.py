@@ -19,19 +19,23 @@ BROKEN = ("fail", "error", "timeout")
 class Place:
     """Where in the target's own source: file, line, its text, and the variable if one is known.
 
+    In a graph it is a node and its operator instead.
+
     Attributes:
         expected: the tensor that the variable should have been, or for a right one is.
         last_right: where the last tensor was made that was still right.
         sure: how certain it is; of several places for one cause the surest is shown.
     """
 
-    file: str
-    line: int | None
+    file: str = ""
+    line: int | None = None
     text: str = ""
     variable: str = ""
     expected: str = ""
     last_right: Place | None = None
     sure: int = 0
+    node: str = ""
+    op_type: str = ""
 
 
 @dataclass(frozen=True)

@@ -60,9 +60,9 @@ def test_a_file_of_another_kind(tmp_path):
             "'numpy_referense' is neither a file nor a bundled adapter (cs336, numpy_reference, pytorch); did you mean 'numpy_reference'?",
         ),
         (["mine.py", "more"], "mine.py takes no further arguments; got more"),
-        (["model.onnx"], "model.onnx: this version grades adapter files"),
+        (["model.onnx", "more"], "model.onnx takes no further arguments; got more"),
         (["hf:gpt2"], "hf:gpt2 needs a map: pass --map map.yaml; there are ready ones for"),
-        (["program"], "program: this version grades adapter files"),
+        (["program", "llama"], "program takes no further arguments; got llama (see --variant)"),
     ],
 )
 def test_words_that_name_no_target(words, message, tmp_path):

@@ -113,6 +113,36 @@ def failing() -> list[Line]:
     ]  # fmt: skip
 
 
+FLOW = [
+    {"tensor": name, "axes": axes.split(), "equation": equation, "from": sources.split(), "says": text(f"of {name}", f"{name} 的说明")}
+    for name, axes, equation, sources in (
+        ("x", "batch query model", "", ""),
+        ("q", "batch head query dh", "dot(x, w_q, over=model)", "x"),
+        ("k", "batch head key dh", "dot(x, w_k, over=model)", "x"),
+        ("weights", "batch head query key", "softmax(dot(q, k, over=dh), over=key)", "q k"),
+        ("z", "batch head query dv", "dot(weights, values, over=key)", "weights"),
+        ("y", "batch query model", "x + z", "x z"),
+    )
+]  # fmt: skip
+"""What a run line says of a layer."""
+
+
+def drawn() -> list[Line]:
+    """A run with a drawing and with arrays: `weights` is right, `z` is wrong."""
+    arrays = {"axes": ["head", "query", "dv"], "fixed": {"batch": 1}, "got": [[[1, 2], [3, "NaN"]]] * 2, "expected": [[[1, 2], [3, 4]]] * 2}  # fmt: skip
+    seen = {"tensor": "layers.1.z", "index": {"batch": 1, "head": 1, "query": 1, "dv": 1}, "got": "NaN", "expected": 4, "tolerance": 1e-6, "arrays": arrays}  # fmt: skip
+    return [
+        run(flow=FLOW),
+        claim("q007.weights", equation="weights = softmax(scores, over=key)", question="Q007"),
+        verdict("q007.weights"),
+        claim("q006.z", "layer", equation="z = dot(weights, values, over=key)", level="SHOULD"),
+        failed("q006.z", "layer", evidence=seen),
+        claim("q006.y", "layer", equation="y = x + z"),
+        verdict("q006.y", "layer", "unsupported"),
+        end(False, {"rung": "layer", "claim": "q006.z", "tensor": "z"}),
+    ]
+
+
 ESCAPE, RIGHT_TO_LEFT, ISOLATE = "\x1b]0;owned\x07\x1b[2J", "\u202e", "\u2066"
 HOSTILE = (
     f"<script>alert(1)</script></pre></code></details>&amp;<img src=x onerror=alert(2)> {ESCAPE} {RIGHT_TO_LEFT}txt.exe{ISOLATE}"
@@ -129,7 +159,7 @@ def hostile(filler: str = "") -> list[Line]:
     found = [{"mistake": bad, "fit": 1.0, "says": text(bad)}]
     seen = {"tensor": bad, "index": {bad: 3}, "got": bad, "expected": "NaN", "tolerance": 1.0, "arrays": {}}
     return [
-        run(target=bad, isolation=bad, printed=bad + "\n" + bad, environment={bad: bad, "a": {bad: bad}}, notes=[bad]),
+        run(flow=[{"tensor": name, "axes": [bad], "equation": bad, "from": [bad, "z"], "says": text(bad)} for name in ("z", bad)], target=bad, isolation=bad, printed=bad + "\n" + bad, environment={bad: bad, "a": {bad: bad}}, notes=[bad]),
         claim("q006.attention", title=text(bad), says=text(bad), equation=bad, statements=[bad], question=bad),
         failed("q006.attention", summary=text(bad), case=bad, variant=bad, diagnosis=found, where=place, evidence=seen, reproduce=bad),
         claim("q005.residual", "layer"),

@@ -198,15 +198,6 @@ def test_every_format_renders_every_run(name, lang):
         assert formats.render(results(lines), name, lang)
 
 
-@pytest.mark.parametrize("name", formats.LATER)
-def test_formats_that_are_not_there_yet_say_so(name):
-    with pytest.raises(
-        formats.FormatError,
-        match=f"the format {name} is not there yet; this version writes html, markdown, json, csv",
-    ):
-        formats.renderer(name)
-
-
 def test_an_unknown_format():
     with pytest.raises(formats.FormatError, match="there is no format 'pdf'"):
         formats.renderer("pdf")

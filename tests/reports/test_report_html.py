@@ -5,8 +5,10 @@ import re
 
 import pytest
 from reports_helpers import (
+    FLOW,
     HOSTILE,
     claim,
+    drawn,
     end,
     failed,
     failing,
@@ -74,6 +76,7 @@ CASES = {
     "failing": failing(),
     "interrupted": failing()[:-1],
     "hostile": hostile(),
+    "drawn": drawn(),
     "empty": [run(), end(False)],
 }
 
@@ -86,7 +89,17 @@ def test_a_page_is_one_well_formed_file_that_needs_no_other(name, lang):
     assert found.faults == []
     assert [tag for tag, _ in found.elements].count("script") == 1
     for tag, attributes in found.elements:
-        assert tag not in {"img", "link", "iframe", "object", "embed", "base", "svg"}
+        assert tag not in {
+            "img",
+            "link",
+            "iframe",
+            "object",
+            "embed",
+            "base",
+            "image",
+            "use",
+            "foreignobject",
+        }
         assert not [
             a
             for a in attributes
@@ -204,3 +217,120 @@ def test_a_page_is_written_whole_or_not_at_all(tmp_path):
     formats.write(read, "html", target)
     assert target.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["report.html", "results.jsonl"]
+
+
+# -- the drawing of a layer, pictures of arrays --------------------------------------------------------
+
+
+def boxes(lines):
+    from conformance.reports.dataflow import drawing
+    from conformance.reports.reading import report_of
+
+    read = results(lines)
+    found = drawing(report_of(read), read.run.get("flow"))
+    return {box.tensor: box for box in found.boxes} if found else None
+
+
+def test_each_tensor_has_the_colour_of_what_was_found_of_it():
+    found = boxes(drawn())
+    assert {name: box.state for name, box in found.items()} == {
+        "x": "unseen", "q": "unseen", "k": "unseen", "weights": "good", "z": "bad", "y": "silent",
+    }  # fmt: skip
+    assert [name for name, box in found.items() if box.first] == ["z"]
+    assert found["z"].claims == ("q006.z",)
+    assert boxes(passing()) is None
+    assert (
+        boxes([run(flow=FLOW), claim("a", tensors={}), verdict("a"), end(True)]) is None
+    )  # nothing is known of any
+
+
+def test_the_first_wrong_tensor_is_the_one_that_was_found_in_the_source():
+    place = {"file": "a.py", "line": 3, "text": "w = …", "variable": "w", "expected": "layers.0.weights",
+             "last_right": {"file": "a.py", "line": 2, "expected": "layers.0.k", "variable": "k"}}  # fmt: skip
+    lines = drawn()
+    lines[4]["where"] = place
+    found = boxes(lines)
+    assert (found["weights"].state, found["weights"].first) == ("bad", True)
+    assert (found["k"].state, found["z"].first) == ("good", False)
+
+
+def test_boxes_do_not_overlap_and_stand_below_what_they_are_made_of():
+    from conformance.reports.dataflow import HEIGHT, WIDTH
+
+    found = list(boxes(drawn()).values())
+    for i, a in enumerate(found):
+        for b in found[i + 1 :]:
+            assert abs(a.x - b.x) >= WIDTH or abs(a.y - b.y) >= HEIGHT
+    by_name = {box.tensor: box for box in found}
+    assert all(by_name[source].y < box.y for box in found for source in box.sources)
+
+
+def test_the_drawing_leads_to_the_claims():
+    source = render(results(drawn()))
+    assert '<a href="#p1" class="bad first"' in source
+    assert '<g tabindex="0" class="unseen"' in source
+    assert "[batch, head, query, dv]: of z / z 的说明" in source
+    assert 'data-question="Q007" data-level="MUST"' in source
+    assert "Broken claims by layer:" in source
+
+
+@pytest.mark.parametrize(
+    "flow",
+    [
+        None,
+        3,
+        [],
+        [1, {}],
+        [{"tensor": "a", "from": ["a", "b"]}, {"tensor": "b", "from": "a"}, {"tensor": "a"}],
+    ],
+)
+def test_a_flow_that_is_none_is_no_drawing_and_no_error(flow):
+    lines = drawn()
+    lines[0]["flow"] = flow
+    assert "<svg" not in render(results(lines))
+
+
+def test_a_layer_of_a_hundred_tensors_in_a_ring_is_bounded():
+    lines = drawn()
+    lines[0]["flow"] = [{"tensor": f"t{i}", "from": [f"t{i - 1}", f"t{(i + 1) % 200}"]} for i in range(200)]
+    lines[0]["flow"][5]["tensor"] = "z"
+    assert render(results(lines)).count("<rect") <= 80
+
+
+def picture_of(**arrays):
+    from conformance.reports.lines import verdict_of
+    from conformance.reports.pictures import picture
+
+    lines = drawn()
+    lines[4]["evidence"]["arrays"] |= arrays
+    return picture(verdict_of(lines[4]).evidence)
+
+
+def test_arrays_go_into_the_page_flat_and_short():
+    import html
+    import json
+
+    source = render(results(drawn()))
+    data = json.loads(html.unescape(re.search(r'data-arrays="([^"]*)"', source)[1]))
+    assert data == {
+        "axes": ["head", "query", "dv"], "sizes": [2, 2, 2], "fixed": {"batch": 1}, "spot": [1, 1, 1],
+        "got": [1, 2, 3, "NaN"] * 2, "expected": [1, 2, 3, 4] * 2,
+    }  # fmt: skip
+    assert '<template id="picture">' in source
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"got": None},
+        {"got": [[[1, 2], [3]]] * 2},
+        {"got": [[[1, 2], [3, "x"]]] * 2},
+        {"got": [[[1, 2], [3, {}]]] * 2},
+        {"axes": ["head"]},
+        {"axes": []},
+        {"got": [[[1] * 200] * 100], "expected": [[[1] * 200] * 100]},
+        {"expected": [[[1, 2], [3, 4]]]},
+    ],
+)
+def test_arrays_that_are_none_are_not_drawn(arrays):
+    assert picture_of(**arrays) == ""

@@ -1,0 +1,256 @@
+"""Runs an ONNX file as a model of the document; `conformance run model.onnx` grades it through this file.
+
+Two arguments: the model, and a folder with `recipe.json`, which says what its inputs, outputs, weights
+and inner values are (`conformance/onnx/recipe.py` writes it), and with the weights themselves.
+
+The file is graded as it is. Only where a case asks for other weights are those put in place of the
+file's own, under the same names, before the session is made.
+"""
+
+import hashlib
+import json
+import os
+import sys
+from pathlib import Path
+
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+
+import numpy as np
+import onnxruntime
+
+MODEL, FOLDER = Path(sys.argv[1]), Path(sys.argv[2])
+RECIPE = json.loads((FOLDER / "recipe.json").read_text(encoding="utf-8"))
+INPUTS, OUTPUTS, TAPS = RECIPE["inputs"], RECIPE["outputs"], RECIPE["taps"]
+LEVELS = {
+    "disabled": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
+    "basic": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC,
+    "all": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
+}
+USUAL = "all"
+SESSIONS_HELD = 6
+TYPES = {
+    "int64": np.int64, "int32": np.int32, "bool": np.bool_,
+    "float": np.float32, "float16": np.float16, "double": np.float64,
+}  # fmt: skip
+
+framework = "numpy"
+dtype = RECIPE["dtype"]
+variant = RECIPE["variant"]
+
+_sessions = {}
+
+
+def session(level=USUAL, tapped=False, weights=None):
+    """A session with the file; `weights` replaces initializers by name."""
+    digest = hashlib.sha256()
+    for name in sorted(weights or {}):
+        digest.update(name.encode() + weights[name].tobytes())
+    key = (level, tapped, digest.hexdigest())
+    if key not in _sessions:
+        while len(_sessions) >= SESSIONS_HELD:
+            _sessions.pop(next(iter(_sessions)))
+        _sessions[key] = _make(level, tapped, weights or {})
+    return _sessions[key]
+
+
+def _make(level, tapped, weights):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.graph_optimization_level = LEVELS[level]
+    options.use_deterministic_compute = True
+    # Protocol buffers that follow each other are one message: what is appended belongs to the graph.
+    extra = b"".join(_field(5, _tensor(name, array)) for name, array in weights.items())
+    if tapped:
+        names = sorted({tap["value"] for tap in TAPS.values()} - set(_declared()))
+        extra += b"".join(_field(12, _field(1, name.encode())) for name in names)
+    if not extra:
+        return onnxruntime.InferenceSession(str(MODEL), options, providers=["CPUExecutionProvider"])
+    options.add_session_config_entry(
+        "session.model_external_initializers_file_folder_path", str(MODEL.parent)
+    )
+    model = _without(memoryview(MODEL.read_bytes()), frozenset(weights)) + _field(7, extra)
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def _without(data, names):
+    """A model without the initializers of these names."""
+    if not names:
+        return bytes(data)
+    pieces = []
+    for number, start, content, end in _fields(data, 0, len(data)):
+        if number != 7:
+            pieces.append(bytes(data[start:end]))
+            continue
+        kept = [
+            bytes(data[begin:stop])
+            for inner, begin, body, stop in _fields(data, content, end)
+            if inner != 5 or _name(data, body, stop) not in names
+        ]
+        pieces.append(_field(7, b"".join(kept)))
+    return b"".join(pieces)
+
+
+def _name(data, start, end):
+    """The name of a tensor."""
+    return next((bytes(data[c:e]).decode() for n, _, c, e in _fields(data, start, end) if n == 8), "")
+
+
+def _fields(data, start, end):
+    """(number, start, content, end) of each field of a message."""
+    at = start
+    while at < end:
+        begin = at
+        key, at = _number(data, at)
+        content = at
+        if key & 7 == 0:
+            _, at = _number(data, at)
+        elif key & 7 == 2:
+            length, content = _number(data, at)
+            at = content + length
+        else:
+            at += 8 if key & 7 == 1 else 4
+        yield key >> 3, begin, content, at
+
+
+def _number(data, at):
+    """(number, where it ends)."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, at
+
+
+def _tensor(name, array):
+    """An initializer."""
+    code = {"float32": 1, "float16": 10, "float64": 11}[array.dtype.name]
+    dims = b"".join(_varint(1 << 3) + _varint(size) for size in array.shape)
+    content = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
+    return dims + _varint(2 << 3) + _varint(code) + _field(8, name.encode()) + _field(9, content)
+
+
+def _declared():
+    return [OUTPUTS["logits"], *(name for pair in OUTPUTS["present"] for name in pair)]
+
+
+def _field(number, content):
+    """A field of a protocol buffer that holds bytes."""
+    return _varint(number << 3 | 2) + _varint(len(content)) + content
+
+
+def _varint(value):
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def _replaced(params):
+    """Initializers that hold given parameters, by name; the rest of each is the file's own."""
+    made = {}
+    for name, array in params.items():
+        for entry in RECIPE["parameters"][name]:
+            initializer = entry["initializer"]
+            if initializer not in made:
+                made[initializer] = np.load(FOLDER / entry["file"], allow_pickle=False)
+            own = made[initializer]
+            view = own.T if entry["transposed"] else own
+            if entry["index"] is None:
+                view[...] = np.asarray(array).reshape(view.shape)
+            elif view.ndim == 2 and entry["axis"] == 1:
+                view[:, entry["index"]] = array
+            else:
+                view = view if view.ndim == 2 else own.reshape(-1)
+                view[entry["index"]] = array
+    return made
+
+
+class _Runner:
+    """What a model with a cache and one without share."""
+
+    def __init__(self, config, params):
+        """`params` are those that differ from the file's own."""
+        self.config = config
+        self.level = getattr(config, "optimisation", USUAL) if "optimisation" in vars(config) else USUAL
+        self.always_tapped = "tapped" in vars(config)
+        self.weights = _replaced(params)
+        session(self.level, False, self.weights)
+
+    def run(self, tokens, attention_mask, positions, past, tap):
+        """Logits and the present of each layer."""
+        batch, length = tokens.shape
+        before = 0 if not past else past[0][0].shape[2]
+        feeds = {INPUTS["tokens"]["name"]: tokens.astype(TYPES[INPUTS["tokens"]["dtype"]])}
+        mask = np.ones((batch, before + length), bool) if attention_mask is None else attention_mask
+        if INPUTS["attention_mask"] is not None:
+            feeds[INPUTS["attention_mask"]["name"]] = mask.astype(TYPES[INPUTS["attention_mask"]["dtype"]])
+        elif not mask.all():
+            raise NotImplementedError("the graph has no input for a mask")
+        if RECIPE["counts_padding"] and not mask.all():
+            raise NotImplementedError("the graph has no input for positions, and counts padding as tokens")
+        counted = np.maximum(np.cumsum(mask, axis=1) - 1, 0)[:, -length:]
+        wanted = counted if positions is None else np.broadcast_to(positions, (batch, length))
+        if INPUTS["positions"] is not None:
+            if INPUTS["positions"]["rank"] == 1:
+                if (wanted != wanted[:1]).any():
+                    raise NotImplementedError("the graph has one list of positions for all sequences")
+                wanted = wanted[0]
+            feeds[INPUTS["positions"]["name"]] = wanted.astype(TYPES[INPUTS["positions"]["dtype"]])
+        elif (wanted != counted).any():
+            raise NotImplementedError("the graph has no input for positions")
+        for pair, arrays in zip(INPUTS["past"], past or (), strict=True):
+            for entry, array in zip(pair, arrays, strict=True):
+                feeds[entry["name"]] = array
+        names = _declared()
+        use = session(self.level, tap is not None or self.always_tapped, self.weights)
+        inner = sorted({entry["value"] for entry in TAPS.values()}) if tap is not None else []
+        asked = [*names, *(name for name in inner if name not in names)]
+        results = dict(zip(asked, use.run(asked, feeds), strict=True))
+        if tap is not None:
+            for name, entry in TAPS.items():
+                array = results[entry["value"]]
+                if entry["flat"]:
+                    array = array.reshape(batch, length, -1)
+                tap(name, array if entry["order"] is None else array.transpose(entry["order"]))
+            tap("logits", results[OUTPUTS["logits"]])
+        present = [tuple(results[name] for name in pair) for pair in OUTPUTS["present"]]
+        return results[OUTPUTS["logits"]], present
+
+    def empty(self, batch):
+        """A past of no tokens."""
+        made = []
+        for pair in INPUTS["past"]:
+            shapes = [
+                (batch, e["heads"] or self.config.n_kv_heads, 0, e["width"] or self.config.d_head)
+                for e in pair
+            ]
+            made.append(tuple(np.zeros(s, TYPES[e["dtype"]]) for s, e in zip(shapes, pair, strict=True)))
+        return made
+
+
+if INPUTS["past"] and len(OUTPUTS["present"]) == len(INPUTS["past"]):
+
+    class Model(_Runner):
+        """The file, with its caches."""
+
+        def forward(self, tokens, attention_mask=None, positions=None, cache=None, tap=None):
+            """Logits, and the cache."""
+            past = self.empty(len(tokens)) if cache is None else cache
+            return self.run(tokens, attention_mask, positions, past, tap)
+
+else:
+
+    class Model(_Runner):
+        """The file, without caches; a past that it insists on is empty."""
+
+        def forward(self, tokens, attention_mask=None, positions=None, tap=None):
+            """Logits."""
+            return self.run(tokens, attention_mask, positions, self.empty(len(tokens)), tap)[0]
+
+
+session()  # whatever the runtime has against the file, it says here

@@ -1,0 +1,43 @@
+"""The node: where in a graph the first stage stands that is wrong on the graph's own tensors before it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from conformance.diagnosis.discovery import SURE, Finding
+from conformance.judging.common import Question
+from conformance.judging.compare import compare
+from conformance.results.records import Place
+
+
+def first_wrong_stage(question: Question) -> Finding | None:
+    """The first tensor, in the order of the program, that its stage does not make; None where all are right.
+
+    Also None where the target shows no inner tensors, or is no graph.
+    """
+    bench, scenario, dtype = question.bench, question.scenario, question.dtype
+    graph = bench.graph
+    seen = bench.observe(scenario, dtype)
+    if graph is None or seen.failed is not None or not seen.steps:
+        return None
+    last_right = ""
+    local = bench.local(scenario, dtype)
+    for i, step in enumerate(seen.steps):
+        for tap, want in local[i].items():
+            got = step.taps.get(tap)
+            if got is None or set(got.axes) != set(want.axes):
+                continue
+            order = [want.axes.index(axis) for axis in got.axes]
+            allowed = bench.local_allowed(scenario, dtype, i, tap).transpose(order)
+            counts = question.counted(i, got)
+            if compare(tap, got, want.array.transpose(order), allowed, counts).agrees:
+                last_right = tap
+                continue
+            return found_at(graph.taps.get(tap), tap, graph.taps.get(last_right), last_right)
+    return None
+
+
+def found_at(node: Place | None, tap: str, last: Place | None = None, last_right: str = "") -> Finding:
+    """A tensor of a graph that is wrong, at the node that makes it; `last` made the last right one."""
+    right = None if last is None else replace(last, expected=last_right)
+    return Finding(replace(node or Place(), expected=tap, last_right=right), SURE)

@@ -1,0 +1,91 @@
+"""The variant as an adapter would declare it, and what no variant has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from conformance.onnx.structure import Structure
+
+BASES: dict[str, dict[str, Any]] = {
+    # The named variants of the pack that a lone graph can be of, by what tells them apart.
+    "gpt2": {"norm": "layer_norm", "position": "learned", "ffn": "gelu_tanh", "bias": "all"},
+    "llama": {"norm": "rms_norm", "position": "rope", "ffn": "swiglu"},
+}
+
+
+FAMILIAR = ("relu", "gelu", "gelu_tanh", "swiglu")
+
+
+def unusual(structure: Structure) -> list[str]:
+    """What no variant of the document has."""
+    found = []
+    traced = [t for a in structure.attentions for t in (a.q, a.k) if t is not None]
+    if any(t.norm is not None for t in traced):
+        found.append("queries and keys are normed by head")
+    embedding = structure.embedding
+    if embedding is not None and embedding.norm is not None:
+        found.append("the embedding is normed")
+    kinds = {
+        b.feed_forward.kind for layer in structure.layers for b in layer.blocks if b.feed_forward is not None
+    }
+    found += [
+        f"the feed-forward network is {kind}" for kind in sorted(kinds) if kind not in (*FAMILIAR, "unknown")
+    ]
+    notes = {r.note for r in structure.ropes.values() if r.note and r.layout is not None}
+    found += [
+        f"RoPE: {note}" for note in sorted(notes) if note not in ("its tables are not read", "not read")
+    ]
+    if any(a.scale is None and "softcap" in a.scale_how for a in structure.attentions):
+        found.append("scores are capped")
+    if any(a.visibility.kind == "window" for a in structure.attentions):
+        found.append("attention sees a window")
+    return found
+
+
+def foreign(structure: Structure) -> list[str]:
+    """What a whole model does that no variant has, so that it is another model and not a wrong one."""
+    attentions = structure.attentions
+    found = []
+    if attentions and all(a.q is not None and a.q.norm is not None for a in attentions):
+        found.append("queries and keys are normed by head")
+    if structure.embedding is not None and structure.embedding.norm is not None:
+        found.append("the embedding is normed")
+    kinds = [
+        b.feed_forward.kind for layer in structure.layers for b in layer.blocks if b.feed_forward is not None
+    ]
+    if kinds and not set(kinds) & set(FAMILIAR):
+        found.append(f"the feed-forward network is {kinds[0]}")
+    if any("frequencies" in rope.note for rope in structure.ropes.values()):
+        found.append("RoPE's frequencies are not powers of one base")
+    if attentions and all("softcap" in a.scale_how or "plain factor" in a.scale_how for a in attentions):
+        found.append("scores are capped")
+    if attentions and all(a.visibility.kind == "window" for a in attentions):
+        found.append("attention sees a window")
+    return found
+
+
+def declared(choices: dict[str, Any], beyond: list[str]) -> dict[str, Any] | str | None:
+    """The variant as an adapter would declare it: a name, or a base and what differs."""
+    needed = ("norm", "norm_placement", "position", "ffn", "bias", "causal")
+    if beyond or any(choices.get(name) is None for name in needed) or choices["ffn"] not in FAMILIAR:
+        return None
+    base = next(
+        (n for n, told in BASES.items() if all(choices.get(k) == v for k, v in told.items())), "minimal"
+    )
+    own = {
+        "minimal": {
+            "norm_bias": True,
+            "bias": "none",
+            "norm": "layer_norm",
+            "position": "none",
+            "ffn": "relu",
+        },
+        "gpt2": {"norm_bias": True, "tie_embeddings": True, **BASES["gpt2"]},
+        "llama": {"norm_bias": False, "bias": "none", **BASES["llama"]},
+    }[base]
+    usual = {
+        "norm_placement": "pre", "norm_eps": 1e-5, "final_norm": True, "rope_theta": 10000.0, "rope_layout": "half",
+        "causal": True, "tie_embeddings": False, "embed_scale": 1, **own,
+    }  # fmt: skip
+    differs = {k: v for k, v in choices.items() if v is not None and usual.get(k) != v}
+    return {"base": base, **differs} if differs else base

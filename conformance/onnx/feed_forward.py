@@ -1,0 +1,124 @@
+"""Feed-forward networks: from the matrix that leaves one back to those that enter it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from conformance.onnx.projections import Projection, find_projection
+from conformance.onnx.walk import Walk
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+FINGERPRINTS: Mapping[str, tuple[float, float, float]] = {
+    # At -1, 1 and 2, where all of them differ.
+    "relu": (0.0, 1.0, 2.0),
+    "gelu": (-0.15865525, 0.84134475, 1.95449974),
+    "gelu_tanh": (-0.15880801, 0.84119199, 1.95459769),
+    "silu": (-0.26894142, 0.73105858, 1.76159416),
+    "sigmoid": (0.26894142, 0.73105858, 0.88079708),
+    "tanh": (-0.76159416, 0.76159416, 0.96402758),
+    "quick_gelu": (-0.15420423, 0.84579577, 1.93565862),
+    "none": (-1.0, 1.0, 2.0),
+}
+POINTS = (-1.0, 1.0, 2.0)
+LONGEST = 30
+
+
+@dataclass(frozen=True)
+class FeedForward:
+    """One feed-forward network. `kind` is swiglu, relu, gelu, gelu_tanh, another activation or unknown."""
+
+    kind: str
+    input: ir.Value
+    first: Projection
+    """The matrix whose result goes through the activation: w_1, or the gate."""
+    up: Projection | None
+    down: Projection
+    hidden: ir.Value
+    """What goes into the last matrix."""
+    problem: str = ""
+
+
+def read_feed_forward(walk: Walk, down: Projection) -> FeedForward | None:
+    """The network whose last matrix is `down`; None where no matrix is found before it."""
+    hidden, _ = walk.behind(down.input)
+    found = find_matrices(walk, hidden)
+    if not found:
+        return None
+    if len(found) == 1:
+        first = found[0]
+        kind = activation(walk, first.output, hidden)
+        return FeedForward(kind or "unknown", first.input, first, None, down, hidden)
+    if len(found) != 2:
+        return None
+    return _gated(walk, found, hidden, down)
+
+
+def find_matrices(walk: Walk, value: ir.Value) -> list[Projection]:
+    """Products with weights behind a value, elementwise operators and layouts aside."""
+    found: dict[ir.Node, Projection] = {}
+    todo, seen = [value], {value}
+    for _ in range(LONGEST):
+        if not todo:
+            break
+        at = todo.pop()
+        projection = find_projection(walk, at)
+        if projection is not None:
+            found[projection.node] = projection
+            continue
+        node = at.producer()
+        if node is None:
+            return []
+        for other in walk.carried(node):
+            if other not in seen:
+                seen.add(other)
+                todo.append(other)
+    if todo:
+        return []
+    return sorted(found.values(), key=lambda p: walk.order[p.node])
+
+
+def _gated(walk: Walk, matrices: list[Projection], hidden: ir.Value, down: Projection) -> FeedForward:
+    """activation(gate) · up: `hidden` is linear in one of the two, and it is the other that is the gate."""
+    unknown = FeedForward("unknown", matrices[0].input, matrices[0], matrices[1], down, hidden)
+    node = hidden.producer()
+    if node is None or node.op_type != "Mul" or len(node.inputs) != 2:
+        return unknown
+    sides = []
+    for value in node.inputs:
+        if value is None:
+            return unknown
+        behind = find_matrices(walk, value)
+        if len(behind) != 1:
+            return unknown
+        sides.append((behind[0], activation(walk, behind[0].output, value)))
+    plain = [i for i, (_, kind) in enumerate(sides) if kind == "none"]
+    if len(plain) != 1:
+        return unknown
+    up, (gate, kind) = sides[plain[0]][0], sides[1 - plain[0]]
+    named = "swiglu" if kind == "silu" else f"gated {kind or 'unknown'}"
+    return FeedForward(named, gate.input, gate, up, down, hidden)
+
+
+def activation(walk: Walk, start: ir.Value, end: ir.Value) -> str | None:
+    """The name of the function from `start` to `end`, by its values at three points; None where it has none."""
+    if start is end:
+        return "none"
+    shape = walk.partial.shape(start)
+    if shape is None:
+        return None
+    values = []
+    for point in POINTS:
+        array = walk.evaluated(end, start, np.full(shape, point, np.float32))
+        if array is None or array.size == 0 or not (array == array.reshape(-1)[0]).all():
+            return None
+        values.append(float(array.reshape(-1)[0]))
+    for name, expected in FINGERPRINTS.items():
+        if np.allclose(values, expected, rtol=0, atol=3e-5):
+            return name
+    return None

@@ -1,0 +1,242 @@
+"""How to run a graph as a model of the document: names, weights and taps, as data for the adapter.
+
+The adapter (`adapters/onnx_model.py`) runs beside onnxruntime and knows nothing of graphs; what it
+needs is worked out here, in the process that reads the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from conformance.onnx import variant
+from conformance.onnx.declaring import FAMILIAR, declared, foreign
+from conformance.onnx.describe import named, place
+from conformance.onnx.operators import Array
+from conformance.onnx.reading import OUTER, Unreadable
+from conformance.onnx.structure import Structure
+from conformance.onnx.taps import find_taps
+from conformance.onnx.weights import find_weights
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+SAME = 1e-7
+
+
+def recipe(structure: Structure, folder: Path, names: Mapping[str, Any]) -> dict[str, Any]:
+    """The recipe; raw weights are written to `folder`, one array file each.
+
+    Raises `Unreadable` where tokens or logits are not recognised.
+    """
+    interface = structure.interface
+    check_ends(structure)
+    if interface.others:
+        listed = ", ".join(named(value) for value in interface.others)
+        raise Unreadable(
+            f"it has inputs that are not known: {listed}",
+            "name those that are tokens, attention_mask, positions or past in a file and pass it with --map",
+        )
+    assert interface.tokens is not None
+    assert interface.logits is not None
+    weights, missing = find_weights(structure)
+    raw = _Raw(folder)
+    parameters: dict[str, Any] = {}
+    for weight in weights:
+        index = None if weight.index is None else [int(i) for i in weight.index]
+        parameters[weight.name] = [
+            {
+                "initializer": named(weight.initializer),
+                "file": raw.file(weight.initializer),
+                "transposed": weight.transposed,
+                "index": index,
+                "axis": weight.axis,
+            }
+        ]
+    tied = _tied(structure, parameters, raw)
+    outer = structure.model.meta[OUTER]
+    taps = {
+        tap.name: {
+            "value": named(tap.value),
+            "order": None if tap.order is None else list(tap.order),
+            "flat": tap.flat,
+            **_place(tap.node or tap.value.producer(), tap.value),
+        }
+        for tap in find_taps(structure)
+        if tap.value.name in outer
+    }
+    return {
+        "inputs": {
+            "tokens": _input(interface.tokens),
+            "attention_mask": None if interface.attention_mask is None else _input(interface.attention_mask),
+            "positions": None if interface.positions is None else _input(interface.positions),
+            "past": [[_state(s.past_key), _state(s.past_value)] for s in interface.states],
+        },
+        "outputs": {
+            "logits": named(interface.logits),
+            "present": [
+                [named(s.present_key), named(s.present_value)]
+                for s in interface.states
+                if s.present_key is not None and s.present_value is not None
+            ],
+        },
+        "parameters": parameters,
+        "taps": taps,
+        "missing": [*missing, *foreign(structure)],
+        "variant": _variant(structure, tied, names),
+        "sizes": variant.sizes(structure),
+        "dtype": _dtype(structure),
+        "counts_padding": _counts_padding(structure),
+    }
+
+
+def check_ends(structure: Structure) -> None:
+    """Refuse a graph whose tokens or logits are not recognised; says what was found. Raises `Unreadable`."""
+    interface = structure.interface
+    for role, value, there in (
+        ("tokens", interface.tokens, structure.model.graph.inputs),
+        ("logits", interface.logits, structure.model.graph.outputs),
+    ):
+        if value is None:
+            what = "inputs" if role == "tokens" else "outputs"
+            listed = ", ".join(named(v) for v in there[:12])
+            note = next(
+                (n for n in interface.notes if role in n), f"none of its {what} is known as the {role}"
+            )
+            raise Unreadable(
+                f"{note}; its {what} are {listed}", f"write `{role}: NAME` into a file and pass it with --map"
+            )
+
+
+class _Raw:
+    """Initializers written out, each once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._written: dict[ir.Value, tuple[str, Array]] = {}
+
+    def file(self, value: ir.Value) -> str:
+        """The file that holds an initializer."""
+        return self._entry(value)[0]
+
+    def array(self, value: ir.Value) -> Array:
+        """Its numbers."""
+        return self._entry(value)[1]
+
+    def _entry(self, value: ir.Value) -> tuple[str, Array]:
+        if value not in self._written:
+            assert value.const_value is not None
+            array = np.asarray(value.const_value.numpy())
+            if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
+                array = array.astype(np.float32)  # bfloat16
+            name = f"{len(self._written)}.npy"
+            np.save(self._folder / name, array, allow_pickle=False)
+            self._written[value] = name, array
+        return self._written[value]
+
+
+def _tied(structure: Structure, parameters: dict[str, Any], raw: _Raw) -> bool | None:
+    """Whether the vocabulary projection is the embedding: one tensor, or two with the same numbers."""
+    head, embedding = structure.head, structure.embedding
+    entry = parameters.get("lm_head")
+    if entry is None or head is None or embedding is None or embedding.tokens is None:
+        return None
+    table = raw.array(embedding.tokens)
+    if not head.tied:
+        from conformance.onnx.weights import origin
+
+        assert head.projection is not None
+        initializer, _ = origin(structure.walk, head.projection.weight, "lm_head")
+        own = raw.array(initializer)
+        own = own.T if entry[0]["transposed"] else own
+        if own.shape != table.shape[::-1] or not np.array_equal(own, table.T):
+            return False
+    # Whoever changes the embedding changes both; the projection stands as [features, vocabulary].
+    entry[0]["transposed"] = not entry[0]["transposed"]
+    parameters["embed"] += [entry[0]] if not head.tied else []
+    del parameters["lm_head"]
+    return True
+
+
+def _place(node: ir.Node | None, value: ir.Value) -> dict[str, str]:
+    if node is None:
+        return {"node": named(value), "op_type": "input"}
+    at = place(node)
+    return {"node": at.node, "op_type": at.op_type}
+
+
+def _input(value: ir.Value) -> dict[str, Any]:
+    return {
+        "name": named(value),
+        "dtype": value.dtype.name.lower() if value.dtype is not None else "int64",
+        "rank": None if value.shape is None else len(value.shape),
+    }
+
+
+def _state(value: ir.Value) -> dict[str, Any]:
+    """A past: its axes are batch, head, position, feature."""
+    shape = [] if value.shape is None else list(value.shape)
+    sizes = [size if isinstance(size, int) else None for size in shape]
+    return {
+        **_input(value),
+        "heads": sizes[1] if len(sizes) == 4 else None,
+        "width": sizes[3] if len(sizes) == 4 else None,
+    }
+
+
+def _variant(structure: Structure, tied: bool | None, names: Mapping[str, Any]) -> Any:
+    """The variant to grade: what was read, a language model being causal unless the map says otherwise."""
+    given = names.get("variant")
+    if isinstance(given, str):
+        return given
+    choices = variant.choices(structure)
+    kinds = [
+        b.feed_forward.kind for layer in structure.layers for b in layer.blocks if b.feed_forward is not None
+    ]
+    familiar = [kind for kind in kinds if kind in FAMILIAR]
+    if familiar:
+        choices["ffn"] = variant.agreed(familiar)
+    choices["causal"] = True
+    if tied is not None:
+        choices["tie_embeddings"] = tied
+    if choices.get("position") == "rope":
+        layouts = [r.layout for r in structure.ropes.values() if r.layout is not None]
+        choices.setdefault("rope_layout", variant.agreed(layouts) or "half")
+    sizes = variant.sizes(structure)
+    made = declared(choices, [])
+    if made is None:
+        return dict(given) if given else None
+    fields: dict[str, Any] = {"base": made} if isinstance(made, str) else dict(made)
+    grouped = sizes["n_heads"] != sizes["n_kv_heads"]
+    if grouped != (fields["base"] == "llama"):
+        fields["grouped_heads"] = grouped
+    fields |= dict(given or {})
+    return fields if len(fields) > 1 else fields["base"]
+
+
+def _dtype(structure: Structure) -> str:
+    """The dtype that the graph computes in: that of its embedding."""
+    embedding = structure.embedding
+    value = None if embedding is None else embedding.tokens
+    code = "" if value is None or value.const_value is None else value.const_value.dtype.name
+    return {"FLOAT16": "float16", "BFLOAT16": "bfloat16", "DOUBLE": "float64"}.get(code, "float32")
+
+
+def _counts_padding(structure: Structure) -> bool:
+    """Whether learned positions count padding as tokens: without positions from outside, some exporters do."""
+    embedding = structure.embedding
+    if structure.interface.positions is not None or embedding is None or embedding.positions is None:
+        return False
+    padded = structure.looks.padded
+    if padded is None:
+        return False
+    for node in structure.walk.graph:
+        if node.op_type != "Gather" or len(node.inputs) < 2 or node.inputs[0] not in structure.walk.fixed:
+            continue
+        plain, hidden = (walk.partial.known(node.inputs[1]) for walk in (structure.walk, padded))
+        if plain is not None and hidden is not None and not np.array_equal(plain, hidden):
+            return False
+    return True

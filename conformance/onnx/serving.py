@@ -1,0 +1,112 @@
+"""An ONNX file as a target: read in a process with limits, then run by the bundled adapter."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from conformance.language.arithmetic import Array
+from conformance.locations import bundled
+from conformance.onnx.child import ReadingFailed, ask
+from conformance.onnx.facts import GraphFacts
+from conformance.onnx.reading import Unreadable
+from conformance.plan.own import Own
+from conformance.results.records import Place
+from conformance.session import TargetError
+
+ADAPTER = "onnx_model.py"
+OPERATION_ADAPTER = "onnx_operation.py"
+
+
+@dataclass(frozen=True)
+class Graph:
+    """What is known of a graph that is graded."""
+
+    facts: GraphFacts
+    own: Own
+    taps: Mapping[str, Place]
+    """Where each of the document's tensors is made."""
+    variant: Any
+
+
+@dataclass(frozen=True)
+class Served:
+    """A target that can be opened: the file that the worker imports, its arguments, and its graph if it is one."""
+
+    path: Path
+    arguments: tuple[str, ...]
+    graph: Graph | None = None
+
+
+@contextmanager
+def serving_onnx(model: Path, names: Mapping[str, Any]) -> Iterator[Served]:
+    """An ONNX file made ready for a session, as long as the context lasts.
+
+    Raises `TargetError` where it cannot be read or has no tokens or logits that are recognised.
+    """
+    with tempfile.TemporaryDirectory(prefix="conformance-onnx-", ignore_cleanup_errors=True) as folder:
+        request = {"path": str(model.absolute()), "names": dict(names), "folder": folder}
+        try:
+            answer = ask("prepare", request, memory_mb=8192)
+        except Unreadable as error:
+            raise TargetError(f"{model.name}: {error.message}", error.hint) from None
+        except ReadingFailed as failed:
+            raise TargetError(f"{model.name}: {failed}", "a graph is read within limits") from None
+        if answer["facts"] is None:
+            yield Served(bundled("adapters") / OPERATION_ADAPTER, (str(model.absolute()), folder))
+            return
+        facts = msgspec.convert(answer["facts"], GraphFacts)
+        recipe = json.loads((Path(folder) / "recipe.json").read_text(encoding="utf-8"))
+        parameters = dict(_parameters(recipe, Path(folder)))
+        taps = {name: Place(node=tap["node"], op_type=tap["op_type"]) for name, tap in recipe["taps"].items()}
+        own = Own(recipe["sizes"], parameters, tuple(recipe["missing"]))
+        adapter = bundled("adapters") / ADAPTER
+        yield Served(
+            adapter,
+            (str(model.absolute()), folder),
+            Graph(facts, own, taps, recipe["variant"]),
+        )
+
+
+def _parameters(recipe: Mapping[str, Any], folder: Path) -> Iterator[tuple[str, Array]]:
+    """The file's weights by canonical name, in float64."""
+    raw: dict[str, Array] = {}
+    for name, entries in recipe["parameters"].items():
+        entry = entries[0]
+        file = entry["file"]
+        if file not in raw:
+            raw[file] = np.load(folder / file, allow_pickle=False, mmap_mode="r")
+        array = raw[file].T if entry["transposed"] else raw[file]
+        if entry["index"] is not None:
+            flat = array if array.ndim == 2 else array.reshape(-1)
+            array = np.take(flat, entry["index"], axis=entry["axis"] if flat.ndim == 2 else 0)
+        elif array.ndim > 2 or (array.ndim == 2 and array.shape[0] == 1 and not name.endswith("embed")):
+            array = array.reshape(-1)
+        yield name, np.array(array, np.float64)
+
+
+def runtime_error(error: TargetError, model: Path) -> TargetError:
+    """What the runtime has against a file, without the adapter that it was said in."""
+    message = error.message
+    if "while it was imported" in message:
+        reason = message.rpartition("): ")[2] or message
+        kind = (
+            " (an operator that it lacks)"
+            if "not a registered function" in reason or "No Op registered" in reason
+            else ""
+        )
+        first = reason.replace("[ONNXRuntimeError] : ", "").strip()
+        return TargetError(
+            f"{model.name}: onnxruntime cannot load it{kind}: {first[:400]}",
+            "export it for an opset and operators that this onnxruntime has",
+            error.printed,
+        )
+    return error

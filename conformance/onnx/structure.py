@@ -1,0 +1,249 @@
+"""A whole model read off its graph: the stream, its layers, and what surrounds them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from conformance.onnx.attention import Attention, find_decomposed
+from conformance.onnx.ends import Embedding, Head, read_embedding, read_head, token_tables
+from conformance.onnx.fused_attention import find_fused
+from conformance.onnx.interface import Interface, Setting, find_interface, inputs_of
+from conformance.onnx.norms import Norm, find_norms
+from conformance.onnx.operators import Array
+from conformance.onnx.partial import Misfit, Partial, attributes_of, evaluate
+from conformance.onnx.rope import Rope, measure
+from conformance.onnx.stream import Block, read_stream
+from conformance.onnx.walk import Looks, Walk
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+PRIMES = (5, 7, 11, 13, 17, 19, 23, 29)
+RANDOM = frozenset(
+    {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
+)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer: its sums in order. Attention first, then the feed-forward network, where it is whole."""
+
+    blocks: tuple[Block, ...]
+
+    @property
+    def attention(self) -> Block | None:
+        """The sum with the attention."""
+        return next((b for b in self.blocks if b.attention is not None), None)
+
+    @property
+    def feed_forward(self) -> Block | None:
+        """The sum with the network."""
+        return next((b for b in self.blocks if b.attention is None), None)
+
+
+@dataclass(frozen=True)
+class Structure:
+    """All that was read."""
+
+    model: ir.Model
+    interface: Interface
+    setting: Setting
+    looks: Looks
+    norms: Mapping[ir.Value, Norm]
+    attentions: tuple[Attention, ...]
+    ropes: Mapping[ir.Value, Rope]
+    """By what comes out of the rotation."""
+    head: Head | None
+    layers: tuple[Layer, ...]
+    begin: ir.Value | None
+    embedding: Embedding | None
+    position_offset: int | None
+    misfits: tuple[Misfit, ...]
+    random: tuple[ir.Node, ...]
+
+    @property
+    def walk(self) -> Walk:
+        """The graph at the main setting."""
+        return self.looks.main
+
+    def rope_of(self, attention: Attention, which: str) -> Rope | None:
+        """The rotation of q or k, None where there is none."""
+        traced = attention.q if which == "q" else attention.k
+        if traced is None or traced.rotation is None:
+            return None
+        return self.ropes.get(traced.rotation.output)
+
+
+def read_structure(model: ir.Model, names: Mapping[str, Any] | None = None) -> Structure:
+    """What a model's graph does. Raises `Unreadable` for names in `names` that it has not."""
+    graph = model.graph
+    interface = find_interface(graph, names)
+    setting = choose(graph, interface)
+    states = frozenset(v for s in interface.states for v in (s.past_key, s.past_value))
+    main = _walk(graph, interface, setting)
+    padded = None
+    if interface.attention_mask is not None:
+        padded = _walk(graph, interface, replace(setting, padding=2))
+    prefill = _walk(graph, interface, replace(setting, past=0)) if interface.states else None
+    looks = Looks(main, padded, prefill, setting.batch, states)
+    norms = find_norms(main)
+    attentions = sorted(
+        [*find_decomposed(looks, norms), *find_fused(looks, norms)], key=lambda a: main.order[a.node]
+    )
+    positions = (setting.past if interface.states else 0) + np.arange(setting.tokens)
+    ropes = _ropes(main, attentions, positions)
+    head: Head | None = None
+    layers: tuple[Layer, ...] = ()
+    begin: ir.Value | None = None
+    embedding: Embedding | None = None
+    tables = token_tables(main, interface.tokens)
+    if interface.logits is not None:
+        head = read_head(main, interface.logits, norms, tables)
+        if head.start is not None:
+            blocks, begin = read_stream(main, head.start, norms, attentions, head.norm)
+            layers = _layers(_with_norms(_with_last_norm(blocks, head.norm), norms))
+            embedding = read_embedding(main, begin, norms, tables)
+    return Structure(
+        model,
+        interface,
+        setting,
+        looks,
+        norms,
+        tuple(attentions),
+        ropes,
+        head,
+        layers,
+        begin,
+        embedding,
+        _position_offset(main, embedding, positions),
+        tuple(main.partial.misfits),
+        tuple(_random(graph)),
+    )
+
+
+def _walk(graph: ir.Graph, interface: Interface, setting: Setting) -> Walk:
+    partial: Partial = evaluate(graph, inputs_of(interface, setting))
+    return Walk.of(graph, partial)
+
+
+def choose(graph: ir.Graph, interface: Interface) -> Setting:
+    """Sizes that no weight has, so that a size tells its axis; those that the file fixes stay."""
+    taken: set[int] = set()
+    for value in graph.initializers.values():
+        if value.shape is not None:
+            taken |= {size for size in value.shape if isinstance(size, int)}
+    for state in interface.states:
+        if state.past_key.shape is not None:
+            taken |= {size for size in state.past_key.shape if isinstance(size, int)}
+    free = [p for p in PRIMES if p not in taken]
+    small = [3, *free] if 3 not in taken else free
+    chosen: list[int] = []
+    for prime in small:
+        if len(chosen) < 3 and prime not in chosen and prime + sum(chosen[-1:]) not in taken:
+            chosen.append(prime)
+    while len(chosen) < 3:
+        chosen.append(PRIMES[len(chosen)])
+    batch, tokens, past = chosen
+    fixed: list[int | None] = [None, None]
+    if (
+        interface.tokens is not None
+        and interface.tokens.shape is not None
+        and len(interface.tokens.shape) == 2
+    ):
+        fixed = [size if isinstance(size, int) else None for size in interface.tokens.shape]
+    if interface.states:
+        shape = interface.states[0].past_key.shape
+        if shape is not None and len(shape) == 4 and isinstance(shape[2], int):
+            past = shape[2]
+    return Setting(fixed[0] or batch, fixed[1] or tokens, past)
+
+
+def _ropes(walk: Walk, attentions: Sequence[Attention], positions: Array) -> dict[ir.Value, Rope]:
+    found: dict[ir.Value, Rope] = {}
+    for attention in attentions:
+        for traced in (attention.q, attention.k):
+            if traced is not None and traced.rotation is not None:
+                found[traced.rotation.output] = measure(walk, traced.rotation, positions)
+    return found
+
+
+def _with_last_norm(blocks: Sequence[Block], norm: Norm | None) -> Sequence[Block]:
+    """Where sums are normed behind, the norm before the vocabulary projection is the last sum's."""
+    behind = sum(block.after is not None for block in blocks)
+    if norm is None or not blocks or blocks[-1].after is not None or 2 * behind < len(blocks):
+        return blocks
+    return [*blocks[:-1], replace(blocks[-1], after=norm)]
+
+
+def _with_norms(blocks: Sequence[Block], norms: Mapping[ir.Value, Norm]) -> Sequence[Block]:
+    """Where sums take the stream, a sum that takes a norm's result reads it through that norm like the others.
+
+    Otherwise that norm would seem to stand behind the sum before.
+    """
+    if 2 * sum(block.norm is not None for block in blocks) <= len(blocks):
+        return blocks
+    corrected: list[Block] = []
+    for block in blocks:
+        own = norms.get(block.source)
+        if block.norm is not None or own is None or block.reads is not block.source:
+            corrected.append(block)
+            continue
+        if corrected and corrected[-1].after is own:
+            corrected[-1] = replace(corrected[-1], after=None)
+        corrected.append(replace(block, norm=own, reads=own.total or own.input))
+    return corrected
+
+
+def _layers(blocks: Sequence[Block]) -> tuple[Layer, ...]:
+    """Sums grouped into layers: a new one begins with each attention that follows a network."""
+    layers: list[list[Block]] = []
+    for block in blocks:
+        previous = layers[-1] if layers else None
+        begins = (
+            previous is None
+            or (block.attention is not None and previous[-1].attention is None)
+            or (block.attention is None and previous[-1].attention is None)
+        )
+        if begins:
+            layers.append([block])
+        else:
+            assert previous is not None
+            previous.append(block)
+    return tuple(Layer(tuple(layer)) for layer in layers)
+
+
+def _position_offset(walk: Walk, embedding: Embedding | None, positions: Array) -> int | None:
+    """By how much the rows of a learned table differ from the tokens' positions."""
+    if embedding is None or embedding.positions is None:
+        return None
+    from conformance.onnx.ends import walk_fixed
+
+    for node in walk.graph:
+        table = node.inputs[0] if node.op_type == "Gather" and node.inputs else None
+        if table is None or table not in walk.fixed or walk_fixed(walk, table) is not embedding.positions:
+            continue
+        rows = walk.partial.known(node.inputs[1])
+        if rows is not None and rows.size and rows.shape[-1] == len(positions):
+            difference = rows.reshape(-1, len(positions)) - positions
+            if (difference == difference.reshape(-1)[0]).all():
+                return int(difference.reshape(-1)[0])
+    return None
+
+
+def _random(graph: ir.Graph) -> list[ir.Node]:
+    """Nodes that draw numbers: dropout in training mode, and what is random by its name."""
+    found = []
+    for node in graph:
+        if node.op_type in RANDOM:
+            found.append(node)
+        elif node.op_type == "Dropout":
+            training = node.inputs[2] if len(node.inputs) > 2 else None
+            constant = None if training is None else training.const_value
+            on = constant is not None and bool(np.asarray(constant.numpy()).reshape(-1)[0])
+            if on or attributes_of(node).get("training_mode"):
+                found.append(node)
+    return found

@@ -1,0 +1,145 @@
+"""The variant that a graph is of, as an adapter would declare it, and its sizes."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Hashable, Iterable
+from typing import Any, TypeVar
+
+from conformance.onnx.norms import LAYER_NORM
+from conformance.onnx.structure import Structure
+
+T = TypeVar("T", bound=Hashable)
+CONTRADICTION = "differs between layers"
+
+
+def agreed(values: Iterable[T]) -> T | None:
+    """The one value that most of all agree on, None where there is none."""
+    counts = Counter(values)
+    return counts.most_common(1)[0][0] if counts else None
+
+
+def sizes(structure: Structure) -> dict[str, int | None]:
+    """Sizes by the contract's names; None where they could not be read."""
+    walk = structure.walk
+    attentions = [b.attention for layer in structure.layers for b in layer.blocks if b.attention is not None]
+    networks = [
+        b.feed_forward for layer in structure.layers for b in layer.blocks if b.feed_forward is not None
+    ]
+    begin = walk.partial.shape(structure.begin)
+    logits = walk.partial.shape(structure.interface.logits)
+    positions = None
+    if structure.embedding is not None and structure.embedding.positions is not None:
+        table = structure.embedding.positions.shape
+        positions = int(table[0]) if table is not None and isinstance(table[0], int) else None
+    hidden = [walk.partial.shape(network.hidden) for network in networks]
+    return {
+        "n_layers": len(structure.layers) or None,
+        "d_model": begin[-1] if begin else None,
+        "n_heads": agreed(a.heads for a in attentions if a.heads),
+        "n_kv_heads": agreed(a.kv_heads for a in attentions if a.kv_heads),
+        "d_head": agreed(a.d_head for a in attentions if a.d_head),
+        "d_value": agreed(a.d_value for a in attentions if a.d_value),
+        "d_ff": agreed(shape[-1] for shape in hidden if shape),
+        "vocab_size": logits[-1] if logits else None,
+        "max_positions": positions,
+    }
+
+
+def choices(structure: Structure) -> dict[str, Any]:
+    """The document's choices as far as they were read."""
+    found: dict[str, Any] = {}
+    blocks = [block for layer in structure.layers for block in layer.blocks]
+    norms = [n for b in blocks for n in (b.norm, b.after) if n is not None]
+    head = structure.head
+    if head is not None and head.norm is not None:
+        norms.append(head.norm)
+    if norms:
+        found["norm"] = agreed(n.kind for n in norms)
+        eps = agreed(n.eps for n in norms if n.eps is not None)
+        if eps is not None:
+            found["norm_eps"] = rounded(eps)
+        if found["norm"] == LAYER_NORM:
+            found["norm_bias"] = agreed(n.bias is not None for n in norms)
+        else:
+            found["norm_bias"] = False
+    if blocks:
+        found["norm_placement"] = "post" if agreed(b.after is not None for b in blocks) else "pre"
+    if head is not None and head.projection is not None:
+        found["final_norm"] = head.norm is not None and found.get("norm_placement") != "post"
+        if head.tied:
+            found["tie_embeddings"] = True
+    found |= _position(structure)
+    kinds = [b.feed_forward.kind for b in blocks if b.feed_forward is not None]
+    if kinds:
+        found["ffn"] = agreed(kinds)
+    bias = _bias(structure)
+    if bias is not None:
+        found["bias"] = bias
+    seen = [b.attention.visibility.kind for b in blocks if b.attention is not None]
+    if seen:
+        kind = agreed(seen)
+        if kind in ("causal", "none"):
+            found["causal"] = kind == "causal"
+    return found
+
+
+def _position(structure: Structure) -> dict[str, Any]:
+    ropes = [r for a in structure.attentions for w in "qk" if (r := structure.rope_of(a, w)) is not None]
+    embedding = structure.embedding
+    if ropes:
+        theta = agreed(r.theta for r in ropes if r.theta is not None)
+        layout = agreed(r.layout for r in ropes if r.layout is not None)
+        found: dict[str, Any] = {"position": "rope"}
+        if layout is not None:
+            found["rope_layout"] = layout
+        if theta is not None:
+            found["rope_theta"] = rounded(theta)
+        return found
+    if embedding is None:
+        return {}
+    scale = embedding.scale
+    more: dict[str, Any] = {}
+    if scale is not None and abs(scale - 1) > 1e-6:
+        begin = structure.walk.partial.shape(structure.begin)
+        if begin and abs(scale / math.sqrt(begin[-1]) - 1) < 1e-4:
+            more["embed_scale"] = "sqrt(D)"
+    if embedding.positions is not None:
+        return {"position": "learned", **more}
+    if embedding.added is not None:
+        return {"position": "sinusoidal", **more}
+    return {"position": "none", **more}
+
+
+def _bias(structure: Structure) -> str | None:
+    """none, qkv or all, None where layers have another mixture."""
+    qkv: set[bool] = set()
+    rest: set[bool] = set()
+    for layer in structure.layers:
+        for block in layer.blocks:
+            skipping = block.node.op_type.startswith("Skip") and len(block.node.inputs) > 3
+            fused_bias = skipping and block.node.inputs[-1] is not None and _adds_bias(block.node)
+            rest.add(block.branch.bias is not None or fused_bias)
+            if block.attention is not None:
+                for traced in (block.attention.q, block.attention.k, block.attention.v):
+                    if traced is not None and traced.projection is not None:
+                        qkv.add(traced.projection.bias is not None)
+            if block.feed_forward is not None:
+                rest.add(block.feed_forward.first.bias is not None)
+    if qkv == {False} and rest == {False}:
+        return "none"
+    if qkv == {True} and rest == {True}:
+        return "all"
+    if qkv == {True} and rest == {False}:
+        return "qkv"
+    return None
+
+
+def _adds_bias(node: Any) -> bool:
+    return len(node.inputs) > (3 if "Simplified" in node.op_type else 4)
+
+
+def rounded(value: float) -> float:
+    """A float32 constant as the decimal number that was meant."""
+    return float(f"{value:.6g}")

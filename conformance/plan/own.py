@@ -1,0 +1,75 @@
+"""Sizes and weights that a target brings along: a file is one model, not whatever a case asks for.
+
+A case then keeps its lengths, its inputs and what it is about; the rest comes from the file. Where a
+case draws weights of its own, or an experiment changes some, those alone are put to the target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from conformance.language.arithmetic import Array
+from conformance.language.program import Text
+from conformance.pack.model import Case, Pack
+
+
+@dataclass(frozen=True)
+class Own:
+    """What a target brings along.
+
+    Attributes:
+        sizes: by the names of `config`; those that are None are the case's.
+        parameters: by canonical name, float arrays; what the program needs and is not here, is drawn.
+        missing: what could not be read of the target, in words.
+    """
+
+    sizes: Mapping[str, int | None]
+    parameters: Mapping[str, Array]
+    missing: tuple[str, ...] = ()
+
+    def size(self, name: str, otherwise: int) -> int:
+        """A size by its name in `config`."""
+        own = self.sizes.get(name)
+        return otherwise if own is None else own
+
+    def symbols(self, pack: Pack) -> dict[str, int]:
+        """Its sizes by the symbols of the pack's axes."""
+        symbol_of = {axis: symbol for symbol, axis in pack.program.axes.by_symbol.items()}
+        found = {}
+        for axis in pack.program.axes.by_name.values():
+            size = self.sizes.get(axis.config) if axis.config else None
+            if size is not None and axis.name in symbol_of:
+                found[symbol_of[axis.name]] = size
+        return found
+
+    def refusal(
+        self, case: Case, given: Mapping[str, Any], parameters: Iterable[str], choices: Mapping[str, Any]
+    ) -> Text | None:
+        """Why a case cannot be put to it, None where it can. `given` are the inputs that were made."""
+        vocabulary = self.sizes.get("vocab_size")
+        tokens = given.get("tokens")
+        if vocabulary is not None and tokens is not None and int(tokens.array.max()) >= vocabulary:
+            return Text(
+                f"the file has {vocabulary} tokens, and the case needs number {int(tokens.array.max())}",
+                f"该文件的词表只有 {vocabulary} 个词元，而用例需要编号 {int(tokens.array.max())}",
+            )
+        rows = self.sizes.get("max_positions")
+        if rows is not None and tokens is not None and choices.get("position") == "learned":
+            positions = given.get("positions")
+            last = int(positions.array.max()) if positions is not None else tokens.array.shape[1] - 1
+            if last >= rows:
+                return Text(
+                    f"the file has {rows} learned positions, and the case needs number {last}",
+                    f"该文件只有 {rows} 个可学习位置，而用例需要编号 {last}",
+                )
+        drawn = [n for n in parameters for pattern in case.parameters if fnmatchcase(n, pattern)]
+        absent = [name for name in drawn if name not in self.parameters]
+        if absent:
+            return Text(
+                f"the case draws `{absent[0]}`, which was not found in the file",
+                f"用例要重新抽取 `{absent[0]}`，但在该文件中没有找到",
+            )
+        return None

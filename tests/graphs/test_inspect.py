@@ -1,0 +1,203 @@
+"""`inspect` reads right graphs as they were built, and wrong ones as they are."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from conformance.cli import main
+from conformance.onnx.describe import describe
+from conformance.onnx.facts import GraphFacts
+from conformance.onnx.reading import read_model
+from conformance.onnx.structure import read_structure
+from graphs.exported import Export
+from graphs.handmade import Plan, build, save
+from graphs.plans import GPT2, RIGHT
+
+
+def facts_of(path: Path, names: dict[str, Any] | None = None) -> GraphFacts:
+    return describe(read_structure(read_model(path), names), path.name)
+
+
+def built(plan: Plan, folder: Path) -> GraphFacts:
+    return facts_of(save(build(plan), folder / "model.onnx"))
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_graph_is_read_in_full(name: str, tmp_path: Path) -> None:
+    plan, variant = RIGHT[name]
+    facts = built(plan, tmp_path)
+    assert facts.variant == variant
+    assert facts.sizes["n_layers"] == 2
+    assert facts.sizes["n_heads"] == 4
+    assert facts.sizes["d_model"] == 24
+    assert facts.sizes["d_ff"] == 20
+    assert facts.misfits == []
+    assert facts.unread == {}
+    assert [[block.kind for block in layer.blocks] for layer in facts.layers] == [
+        ["attention", "feed_forward"]
+    ] * 2
+    assert {block.source for layer in facts.layers for block in layer.blocks} == {"stream"}
+    for attention in facts.attentions:
+        assert attention.softmax_axis == "key"
+        assert attention.scale == pytest.approx(1 / math.sqrt(6), rel=1e-3)
+        assert (attention.mask.kind, attention.mask.offset) == ("causal", 0)
+        assert attention.mask.padding is (True if plan.padded else None)
+        assert attention.grouping == ("repeat" if plan.kv_heads == 2 else "none")
+        assert attention.kv_heads == plan.kv_heads
+        assert attention.problems == []
+        assert attention.k is not None
+        assert attention.k.projection is not None
+        assert (attention.k.past is not None) is plan.cached
+        assert (attention.k.joined_along == "key") is plan.cached
+        assert (attention.k.rope is not None) is (plan.position == "rope")
+
+
+CACHED = Plan(cached=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class Wrong:
+    """A mistake, and where it has to show: a function of the facts, and what it gives."""
+
+    mistake: str
+    shows: Callable[[GraphFacts], Any]
+    value: Any
+    plan: Plan = CACHED
+
+
+def last(facts: GraphFacts) -> Any:
+    return facts.attentions[-1]
+
+
+WRONG = [
+    Wrong("softmax-over-query", lambda f: last(f).softmax_axis, "query"),
+    Wrong("softmax-over-head", lambda f: last(f).softmax_axis, "head"),
+    Wrong("scale-by-model-width", lambda f: last(f).scale, 0.204124),
+    Wrong("scale-by-width", lambda f: last(f).scale, 0.166667),
+    Wrong("scale-dropped", lambda f: last(f).scale, 1.0),
+    Wrong("mask-dropped", lambda f: last(f).mask.kind, "none"),
+    Wrong("mask-dropped-here", lambda f: [a.mask.kind for a in f.attentions], ["causal", "none"]),
+    Wrong("mask-late", lambda f: last(f).mask.offset, 1),
+    Wrong("mask-early", lambda f: last(f).mask.offset, -1),
+    Wrong("mask-top-left", lambda f: last(f).mask.past_ignored, True),
+    Wrong("mask-inverted", lambda f: last(f).mask.kind, "other"),
+    Wrong("mask-after-softmax", lambda f: (last(f).mask.kind, len(last(f).problems)), ("none", 1)),
+    Wrong("padding-ignored", lambda f: last(f).mask.padding, False),
+    Wrong("fill-small", lambda f: last(f).mask.fill, -10.0),
+    Wrong("heads-tiled", lambda f: last(f).grouping, "tile"),
+    Wrong("split-without-transpose", lambda f: len(last(f).problems), 1),
+    Wrong("keys-of-another-layer", lambda f: last(f).k.weight, "layers.0.attention.w_k"),
+    Wrong("value-from-keys", lambda f: last(f).v.weight, "layers.1.attention.w_k"),
+    Wrong("rope-on-keys-only", lambda f: last(f).q.rope, None),
+    Wrong("rope-sign", lambda f: last(f).q.rope["note"], "no rotation: a sign is wrong"),
+    Wrong("rope-theta", lambda f: f.choices["rope_theta"], 1000.0),
+    Wrong("positions-reset", lambda f: last(f).q.rope["offset"] + f.tried["past"], 0),
+    Wrong("positions-late", lambda f: last(f).q.rope["offset"], 1),
+    Wrong("positions-late", lambda f: f.position_offset, 1, Plan(**GPT2, cached=True)),
+    Wrong("past-ignored", lambda f: (last(f).k.reads_past, f.attentions[0].k.reads_past), (False, True)),
+    Wrong("past-behind", lambda f: (last(f).k.past_first, f.attentions[0].k.past_first), (False, True)),
+    Wrong("residual-from-normed", lambda f: f.layers[1].blocks[0].source, "normed"),
+    Wrong("ffn-residual-from-x", lambda f: f.layers[-1].blocks[-1].source, "another"),
+    Wrong("attention-dropped", lambda f: [b.kind for b in f.layers[1].blocks], ["feed_forward"]),
+    Wrong("ffn-dropped", lambda f: [b.kind for b in f.layers[1].blocks], ["attention"]),
+    Wrong("final-norm-dropped", lambda f: f.final_norm, None),
+    Wrong("activation-dropped", lambda f: f.layers[1].blocks[1].feed_forward, "none", Plan(**GPT2)),
+    Wrong("gate-unused", lambda f: f.layers[1].blocks[1].feed_forward, "silu"),
+    Wrong("sigmoid-gate", lambda f: f.layers[1].blocks[1].feed_forward, "gated sigmoid"),
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda w: f"{w.mistake}-{w.plan.position}")
+def test_a_wrong_graph_is_read_as_it_is(wrong: Wrong, tmp_path: Path) -> None:
+    facts = built(dataclasses.replace(wrong.plan, mistake=wrong.mistake), tmp_path)
+    assert wrong.shows(facts) == wrong.value
+    right = built(wrong.plan, tmp_path)
+    assert wrong.shows(right) != wrong.value
+
+
+@pytest.mark.parametrize(
+    ("export", "variant"),
+    [
+        (Export("llama", "sdpa", 20, cached=True), "llama"),
+        (Export("llama", "sdpa", 24), "llama"),
+        (Export("gpt2", "eager", 18, cached=True), "gpt2"),
+    ],
+    ids=lambda e: e.name if isinstance(e, Export) else str(e),
+)
+def test_an_export_is_read_in_full(export: Export, variant: str, exported: Callable[[Export], Path]) -> None:
+    facts = facts_of(exported(export))
+    told = facts.variant
+    assert (told if isinstance(told, str) else told and told["base"]) == variant
+    assert len(facts.layers) == 2
+    assert facts.misfits == []
+    assert {a.softmax_axis for a in facts.attentions} == {"key"}
+    assert {(a.mask.kind, a.mask.offset, a.mask.padding) for a in facts.attentions} == {("causal", 0, True)}
+    assert {block.source for layer in facts.layers for block in layer.blocks} == {"stream"}
+    assert len(facts.caches) == (2 if export.cached else 0)
+
+
+def test_normed_queries_are_no_variant_of_the_document(exported: Callable[[Export], Path]) -> None:
+    facts = facts_of(exported(Export("qwen3", "sdpa", 20)))
+    assert facts.variant is None
+    assert facts.beyond == ["queries and keys are normed by head"]
+    assert {a.q.norm for a in facts.attentions if a.q is not None} == {"rms_norm"}
+
+
+def test_the_command_prints_a_tree_and_json(tmp_path: Path) -> None:
+    path = save(build(Plan()), tmp_path / "model.onnx")
+    tree = CliRunner().invoke(main, ["inspect", str(path)])
+    assert tree.exit_code == 0
+    assert "softmax over: key" in tree.output
+    assert "variant: llama" in tree.output
+    data = CliRunner().invoke(main, ["inspect", str(path), "--format", "json"])
+    assert data.exit_code == 0
+    facts = json.loads(data.output)
+    assert facts["variant"] == "llama"
+    assert facts["attentions"][0]["mask"]["fill"] == "-Infinity"
+
+
+def test_names_that_nobody_knows_are_told_by_a_map(tmp_path: Path) -> None:
+    model = build(Plan(padded=False))
+    names = {"input_ids": "aleph", "logits": "omega"}
+    for node in model.graph.node:
+        for group in (node.input, node.output):
+            for i, name in enumerate(group):
+                group[i] = names.get(name, name)
+    model.graph.input[0].name, model.graph.output[0].name = "aleph", "omega"
+    path = save(model, tmp_path / "model.onnx")
+    assert facts_of(path, {"tokens": "aleph", "logits": "omega"}).variant == "llama"
+    table = tmp_path / "map.yaml"
+    table.write_text("tokens: beth\n")
+    result = CliRunner().invoke(main, ["inspect", str(path), "--map", str(table)])
+    assert result.exit_code == 3
+    assert "--map names 'beth' as the tokens; there are aleph" in result.output
+    table.write_text("token: aleph\n")
+    result = CliRunner().invoke(main, ["inspect", str(path), "--map", str(table)])
+    assert result.exit_code == 2
+    assert "'token' is none of tokens, attention_mask" in result.output
+
+
+def test_sizes_that_are_built_in_are_seen(tmp_path: Path) -> None:
+    from onnx import numpy_helper
+
+    model = build(Plan(padded=False))
+    for node in model.graph.node:  # the heads are split off for 5 tokens, whatever comes in
+        if node.op_type == "Reshape" and node.name.startswith("Reshape"):
+            name = node.input[1]
+            for weight in model.graph.initializer:
+                if weight.name == name and list(numpy_helper.to_array(weight)) == [0, 0, 4, 6]:
+                    weight.CopyFrom(
+                        numpy_helper.from_array(np.add(numpy_helper.to_array(weight), [0, 5, 0, 0]), name)
+                    )
+    facts = facts_of(save(model, tmp_path / "model.onnx"))
+    assert facts.misfits[0].at.op_type == "Reshape"
+    assert "cannot reshape" in facts.misfits[0].message

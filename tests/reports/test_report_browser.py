@@ -1,0 +1,141 @@
+"""The pages in a real browser: what a person does with them, from disk, without a network."""
+
+import shutil
+
+import pytest
+from reports_helpers import drawn, failing, passing, results
+
+from conformance.reports.formats import render
+from conformance.reports.matrix import render as render_matrix
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    sync_api = pytest.importorskip("playwright.sync_api")
+    if BROWSER is None:
+        pytest.skip("there is no Chromium on this machine")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    """Opens a page; what it says on its console is a failure, and so is a request for anything but itself."""
+    said = []
+    context = browser.new_context(viewport={"width": 1100, "height": 900})
+
+    def opened(source, address=""):
+        path = tmp_path / "page.html"
+        path.write_text(source, encoding="utf-8")
+        page = context.new_page()
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on(
+            "request",
+            lambda request: None if request.url.startswith(tmp_path.as_uri()) else said.append(request.url),
+        )
+        page.goto(path.as_uri() + address)
+        return page
+
+    yield opened
+    context.close()
+    assert said == []
+
+
+def shown(page):
+    return [
+        claim.get_attribute("data-claim") for claim in page.query_selector_all(".claim") if claim.is_visible()
+    ]
+
+
+def test_a_filter_is_kept_in_the_address(opened):
+    page = opened(render(results(failing()), "html"))
+    assert len(shown(page)) == 6
+    page.click("label:has(input[name=verdict][value=fail])")
+    assert shown(page) == ["q006.attention", "q007.weights"]
+    page.fill("input[name=text]", "tle of q006")
+    assert shown(page) == ["q006.attention"]
+    address = page.url[page.url.index("#") :]
+    again = opened(render(results(failing()), "html"), address)
+    assert shown(again) == ["q006.attention"]
+    assert again.input_value("input[name=text]") == "tle of q006"
+    assert again.inner_text("#count") == "1 / 6"
+
+
+def test_the_language_is_switched_and_remembered(opened):
+    page = opened(render(results(failing()), "html"))
+    assert page.is_visible("text=does not conform: 4 of 9")
+    page.click("label:has(#zh)")
+    assert page.is_visible("text=不符合：9 个判定中有 4 个未通过")
+    assert not page.is_visible("text=does not conform: 4 of 9")
+    again = opened(render(results(failing()), "html"))
+    assert again.is_visible("text=不符合：9 个判定中有 4 个未通过")
+    assert again.evaluate("document.documentElement.lang") == "zh"
+
+
+def test_from_the_drawing_to_the_numbers(opened):
+    page = opened(render(results(drawn()), "html"))
+    page.evaluate("document.querySelector('#p1').open = false")
+    page.hover(".flow a.first")
+    assert "z [batch, head, query, dv]" in page.inner_text("#about")
+    page.click(".flow a.first")
+    page.wait_for_selector("#p1[open] canvas")
+    assert len(page.query_selector_all("#p1 canvas")) == 3
+    assert page.inner_text("#p1 .reading") == "head 1, query 1, dv 1, batch 1: NaN | 4 | NaN"
+    page.select_option("#p1 .planes select", "0")
+    assert page.inner_text("#p1 .reading").startswith("head 0, query 1, dv 1")
+    assert [bar.inner_text() for bar in page.query_selector_all("#p1 .profile span")] == [
+        "head",
+        "query",
+        "dv",
+    ]
+    # The worst element is not of the ground's colour.
+    pixel = "[...document.querySelectorAll('#p1 canvas')[0].getContext('2d').getImageData(34 + 36, 34 + 36, 1, 1).data]"
+    assert page.evaluate(pixel) == [122, 31, 162, 255]
+
+
+def test_keyboard_alone_opens_a_claim(opened):
+    page = opened(render(results(failing()), "html"))
+    page.focus(".claim summary")
+    page.keyboard.press("Enter")
+    assert page.query_selector(".claim[open] table")
+
+
+def test_it_is_printed_with_all_that_is_broken_open(opened):
+    page = opened(render(results(failing()), "html"))
+    assert len(page.query_selector_all(".problem[open]")) < 3
+    assert page.pdf()[:5] == b"%PDF-"
+    assert len(page.query_selector_all(".problem[open]")) == 3
+
+
+@pytest.mark.parametrize("width", [360, 1400])
+@pytest.mark.parametrize(
+    "make", [lambda: render(results(drawn()), "html"), lambda: render_matrix([results(failing())] * 9)]
+)
+def test_no_page_is_wider_than_its_window(opened, width, make):
+    page = opened(make())
+    page.set_viewport_size({"width": width, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_table_of_many_is_filtered_and_a_cell_leads_to_its_claim(opened, tmp_path):
+    from conformance.reports.entries import entry_of
+    from conformance.reports.matrix import joined, render_entries
+
+    (tmp_path / "report.html").write_text(render(results(failing()), "html"), encoding="utf-8")
+    found = [
+        entry_of(results(lines), name, "report.html")
+        for name, lines in (("ann", failing()), ("ben", passing()))
+    ]
+    page = opened(render_entries([entry for entry, _ in found], joined(headings for _, headings in found)))
+    rows = ".rows tbody tr:visible"
+    assert [row.query_selector("th").inner_text() for row in page.query_selector_all(rows)] == ["ben", "ann"]
+    page.fill("input[name=text]", "scale-by")
+    assert [row.query_selector("th").inner_text() for row in page.query_selector_all(rows)] == ["ann"]
+    page.click(".grid tbody tr:visible td.f")
+    page.wait_for_url("**/report.html#q006.attention")
+    assert page.query_selector("#p1").get_attribute("open") is not None
