@@ -54,6 +54,13 @@ PROGRAM = "program"
     help="n_layers, n_heads, n_kv_heads, d_head, d_ff, vocab_size, … instead of a small model's.",
 )
 @click.option("--seed", type=Seed(), default=0, show_default=True, help="Of the random weights.")
+@click.option(
+    "--report",
+    default="conformance-report",
+    show_default=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Of a module: where results.jsonl and report.html go.",
+)
 @click.option("--force", is_flag=True, help="Write the file also when it is wrong, and say what is.")
 @click.option(
     "--map",
@@ -174,7 +181,7 @@ def _module(target: Sequence[str], given: dict[str, Any]) -> int:
             return Exit.NOTHING_GRADABLE
         click.echo(f"{path}: {named.name}, {variant.name}")
         steps = []
-        for step in checks(request, result):
+        for step in checks(request, result, str(path), given["report"]):
             click.echo(str(step))
             steps.append(step)
         code = _written(path, steps, given["force"], lambda: moved(file, path))

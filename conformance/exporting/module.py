@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from conformance.exporting.agreement import CACHED, PLAIN, Sizes
-from conformance.exporting.files import without_traces
+from conformance.exporting.files import tidied
 from conformance.exporting.made import ExportError, Model
 from conformance.judging.observe import config
 from conformance.language.arithmetic import Array, Float64
@@ -110,7 +110,7 @@ def exported(request: Request, folder: Path, log: Path) -> Exported:
             "export": "PyTorch's exporter refuses it",
         }[answer["stage"]]
         raise ExporterFailed(f"{where}: {answer['error']}")
-    without_traces(request.output)
+    tidied(request.output)
     logits = {}
     for i, sizes in enumerate(tries):
         with np.load(folder / f"source-{i}.npz", allow_pickle=False) as given:

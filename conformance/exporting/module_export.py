@@ -1,25 +1,43 @@
-"""`conformance export TARGET`: exported, checked, and compared with its source and with the program."""
+"""`conformance export TARGET`: exported, checked, read, compared with its source and the program, graded."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from conformance.exporting.agreement import compared, compared_with, summary
 from conformance.exporting.files import Step, checked, data_file
+from conformance.exporting.graded import graded, inspected
 from conformance.exporting.module import Exported, Request
 
 
-def checks(request: Request, made: Exported) -> Iterator[Step]:
-    """Everything that is done with an exported file, one after the other."""
-    yield Step("export", True, _sizes(made, request), made.seconds)
-    for name, check in (("checker", _checker), ("source", _source), ("program", _program)):
+def checks(request: Request, made: Exported, named: str, report: Path) -> Iterator[Step]:
+    """Everything that is done with an exported file, one after the other.
+
+    `named` is how the report in the folder `report` calls it.
+    """
+    steps = [Step("export", True, _sizes(made, request), made.seconds)]
+    yield steps[0]
+
+    def run() -> tuple[bool, str]:
+        return graded(made.file, named, request.made.variant, request.made.pack, report, steps)
+
+    todo: tuple[tuple[str, Callable[[], tuple[bool, str]]], ...] = (
+        ("checker", lambda: _checker(made)),
+        ("inspect", lambda: inspected(made.file)),
+        ("source", lambda: _source(request, made)),
+        ("program", lambda: _program(request, made)),
+        ("run", run),
+    )
+    for name, check in todo:
         begun = time.perf_counter()
         try:
-            passed, said = check(request, made)
+            passed, said = check()
         except ValueError as error:
             passed, said = False, str(error)
-        yield Step(name, passed, said, time.perf_counter() - begun)
+        steps.append(Step(name, passed, said, time.perf_counter() - begun))
+        yield steps[-1]
 
 
 def _sizes(made: Exported, request: Request) -> str:
@@ -31,8 +49,7 @@ def _sizes(made: Exported, request: Request) -> str:
     return f"opset {request.opset}, {request.dtype}; {total:,} bytes, of which {own}"
 
 
-def _checker(request: Request, made: Exported) -> tuple[bool, str]:
-    del request
+def _checker(made: Exported) -> tuple[bool, str]:
     against = checked(made.file)
     return not against, against or "passes"
 

@@ -9,12 +9,15 @@ import pytest
 from click.testing import CliRunner
 
 from conformance.cli import Exit, main
+from conformance.results.store import read_results
 
 MODELS = Path(__file__).parent / "models"
 
 
 def export(file: Path, *words: str) -> tuple[int, str]:
-    result = CliRunner().invoke(main, ["export", *words, "-o", str(file)])
+    result = CliRunner().invoke(
+        main, ["export", *words, "-o", str(file), "--report", str(file.parent / "report")]
+    )
     return result.exit_code, result.output
 
 
@@ -37,7 +40,12 @@ def test_a_module_of_ones_own(tmp_path: Path) -> None:
     code, said = awkward(file, "Clashes", "--external-data", "--size", "n_layers=1")
     assert code == Exit.CONFORMS, said
     assert "as the module at 2 sizes" in said
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["gpt.onnx", "gpt.onnx.data"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["gpt.onnx", "gpt.onnx.data", "report"]
+    results = read_results(tmp_path / "report")
+    assert results.run["target"] == str(file)
+    assert results.run["environment"]["export"]["checker"] == "passes"
+    assert results.end
+    assert results.end["conforms"] is True
     model = onnx.load(str(file), load_external_data=False)
     assert not any(node.metadata_props for node in model.graph.node), "paths of this machine are in it"
     assert [value.name for value in model.graph.input] == ["input_ids"]
@@ -54,6 +62,7 @@ def test_a_model_of_a_library_with_its_cache(tmp_path: Path) -> None:
     assert "as the module at 4 sizes" in said
     assert "as the program in float64 at 4 sizes" in said
     graph = onnx.load(str(file)).graph
+    assert [d.dim_param for d in graph.input[1].type.tensor_type.shape.dim] == ["batch", "past + query"]
     assert [v.name for v in graph.input][3:] == ["past_key_values.0.key", "past_key_values.0.value"]
     assert [v.name for v in graph.output] == ["logits", "present.0.key", "present.0.value"]
 
