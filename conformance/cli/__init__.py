@@ -19,7 +19,10 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "run": ("conformance.cli.run", "Grade one implementation against the claims."),
     "grade": ("conformance.cli.grade", "Grade many, side by side: a report each, one table."),
     "compare": ("conformance.cli.compare", "Two implementations on the same cases: where they part."),
-    "export": ("conformance.cli.export", "An ONNX file of the program, checked before it is written."),
+    "export": (
+        "conformance.cli.export",
+        "An ONNX file of a module or the program, checked before it is written.",
+    ),
     "report": ("conformance.cli.report", "Turn results.jsonl into another format."),
     "spec": ("conformance.cli.spec", "List, show, check and render the claims."),
     "golden": ("conformance.cli.golden", "Make, check and hand out golden tensors."),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from conformance.cli import Exit
 from conformance.cli.options import Seed, pack_option
+
+if TYPE_CHECKING:
+    from conformance.exporting.files import Step
 
 PROGRAM = "program"
 
@@ -34,7 +37,9 @@ PROGRAM = "program"
     help="Of weights and results.",
 )
 @click.option("--external-data", "external", is_flag=True, help="Weights in FILE.data, beside the file.")
-@click.option("--variant", metavar="NAME", default=None, help="Of the program: which model it is.")
+@click.option(
+    "--variant", metavar="NAME", default=None, help="Which model it is; a module's map says it, too."
+)
 @click.option(
     "--mistake",
     metavar="ID[:FORM]",
@@ -49,20 +54,45 @@ PROGRAM = "program"
     help="n_layers, n_heads, n_kv_heads, d_head, d_ff, vocab_size, … instead of a small model's.",
 )
 @click.option("--seed", type=Seed(), default=0, show_default=True, help="Of the random weights.")
+@click.option(
+    "--report",
+    default="conformance-report",
+    show_default=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Of a module: where results.jsonl and report.html go.",
+)
 @click.option("--force", is_flag=True, help="Write the file also when it is wrong, and say what is.")
+@click.option(
+    "--map",
+    "map_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    metavar="FILE",
+    help="How a module is built, filled and called (YAML).",
+)
+@click.option("--python", metavar="EXE", default=None, help="The interpreter that has the module's PyTorch.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=600.0,
+    show_default=True,
+    help="Seconds for the exporter.",
+)
 @pack_option
 @click.pass_context
 def command(context: click.Context, /, target: Sequence[str], **given: Any) -> None:
     """Write an ONNX file and check it before it gets its name.
 
-    TARGET is `program`, the pack's own equations with random weights.
+    TARGET is `program`, the pack's own equations with random weights, or a PyTorch module as `run` grades it:
+    `hf:CLASS`, or `pytorch my_file.py:GPT --map map.yaml`. Exit status: 0 written, 1 wrong and so not written,
+    3 it cannot be exported.
     """
     from conformance.cli.grading_errors import guarded, say
     from conformance.exporting.made import ExportError
 
     with guarded(context):
         try:
-            context.exit(_program(target, given))
+            context.exit((_program if target[0] == PROGRAM else _module)(target, given))
         except ExportError as error:
             say("usage", str(error))
             context.exit(Exit.USAGE)
@@ -80,10 +110,11 @@ def _program(target: Sequence[str], given: dict[str, Any]) -> int:
     from conformance.exporting.program_export import export_program
     from conformance.plan.variants import resolve
 
-    if target[0] != PROGRAM or len(target) > 1:
-        raise ExportError(
-            f"{' '.join(target)} cannot be exported; write: conformance export program --variant NAME"
-        )
+    if len(target) > 1:
+        raise ExportError(f"program takes no further arguments; got {' '.join(target[1:])}")
+    for name in ("map_file", "python"):
+        if given[name] is not None:
+            raise ExportError(f"--{name.partition('_')[0]} is of modules; the program takes none")
     if given["variant"] is None:
         raise ExportError("--variant is missing: which model of the program is to be written, such as llama")
     pack = open_pack(given["pack"])
@@ -100,10 +131,76 @@ def _program(target: Sequence[str], given: dict[str, Any]) -> int:
         click.echo(f"{'mistake':<10}{mistake.id}: {mistake.says.en}")
     for step in steps:
         click.echo(str(step))
-    if all(step.passed for step in steps) or given["force"]:
-        write(model, path, given["external"])
-    if all(step.passed for step in steps):
-        return Exit.CONFORMS
-    if not given["force"]:
-        click.echo(f"export: {path} is not written; --force writes it all the same", err=True)
-    return Exit.DOES_NOT_CONFORM
+    return _written(path, steps, given["force"], lambda: write(model, path, given["external"]))
+
+
+def _module(target: Sequence[str], given: dict[str, Any]) -> int:
+    import tempfile
+
+    from conformance.cli.grading_errors import say
+    from conformance.cli.options import open_pack
+    from conformance.exporting.files import moved
+    from conformance.exporting.made import ExportError, Model, sizes_of
+    from conformance.exporting.module import OPSET, ExporterFailed, Request, exported, variant_of_module
+    from conformance.exporting.module_export import checks
+    from conformance.session import Limits
+    from conformance.targets import resolve_target
+
+    if given["mistake"] is not None:
+        raise ExportError("--mistake is of the program; a module has its own")
+    pack = open_pack(given["pack"])
+    named = resolve_target(target, given["map_file"], pack)
+    limits = Limits(timeout=60.0, memory_mb=8192)
+    variant = variant_of_module(pack, named, given["variant"], given["python"], limits)
+    path: Path = given["path"]
+    made = Model(pack, variant, sizes_of(pack, given["sizes"]), seed=given["seed"] or 0)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    log = path.with_name(path.name + ".log")
+    opset = given["opset"] or OPSET
+    with tempfile.TemporaryDirectory(prefix=".export-", dir=path.parent) as name:
+        folder = Path(name)
+        file = folder / path.name
+        request = Request(
+            named,
+            made,
+            given["cache"],
+            given["dtype"],
+            opset,
+            given["external"],
+            given["python"],
+            given["timeout"],
+            file,
+        )
+        try:
+            result = exported(request, folder, log)
+        except ExporterFailed as error:
+            more = log.is_file() and log.stat().st_size > 0
+            say("target", f"{named.name}: {error}", f"the full log is in {log}" if more else "")
+            if not more:
+                log.unlink(missing_ok=True)
+            return Exit.NOTHING_GRADABLE
+        click.echo(f"{path}: {named.name}, {variant.name}")
+        steps = []
+        for step in checks(request, result, str(path), given["report"]):
+            click.echo(str(step))
+            steps.append(step)
+        code = _written(path, steps, given["force"], lambda: moved(file, path))
+    if code == Exit.CONFORMS:
+        log.unlink(missing_ok=True)
+    return code
+
+
+def _written(path: Path, steps: Sequence[Step], force: bool, write: Callable[[], None]) -> int:
+    """Write a file that is right, or forced."""
+    right = all(step.passed for step in steps)
+    if right or force:
+        write()
+    if not right:
+        wrong = ", ".join(step.name for step in steps if not step.passed)
+        what = (
+            f"is written, though wrong ({wrong})"
+            if force
+            else "is not written; --force writes it all the same"
+        )
+        click.echo(f"export: {path} {what}", err=True)
+    return Exit.CONFORMS if right else Exit.DOES_NOT_CONFORM

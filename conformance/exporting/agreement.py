@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,14 +14,15 @@ from conformance.exporting.names import input_name
 from conformance.judging.spreads import Spreads
 from conformance.language.arithmetic import Array, Float64, Native
 from conformance.plan.scenario import Scenario, Tensors
-from conformance.tolerance import tolerance
+from conformance.tolerance import joined, tolerance
 
 if TYPE_CHECKING:
     import onnx
 
-PLAIN = ((3, (6,), ()), (1, (1,), ()), (2, (9,), (0, 3)))
-CACHED = ((3, (4, 1, 3), ()), (1, (1, 1), ()), (2, (3, 2, 1), (0, 2)), (2, (5,), (1, 0)))
+Sizes = tuple[int, tuple[int, ...], tuple[int, ...]]
 """Batch, the lengths of the calls that share a cache, and padding of each sequence on the left."""
+PLAIN: tuple[Sizes, ...] = ((3, (6,), ()), (1, (1,), ()), (2, (9,), (0, 3)))
+CACHED: tuple[Sizes, ...] = ((3, (4, 1, 3), ()), (1, (1, 1), ()), (2, (3, 2, 1), (0, 2)), (2, (5,), (1, 0)))
 
 
 @dataclass(frozen=True)
@@ -44,39 +46,73 @@ class Tried:
         return f"batch {self.batch}, tokens {' + '.join(map(str, self.schedule))}{padded}"
 
 
-def compared(model: onnx.ModelProto, made: Model, dtype: str, cache: bool) -> Iterator[Tried]:
+def compared(model: onnx.ModelProto | Path, made: Model, dtype: str, cache: bool) -> Iterator[Tried]:
     """The file against the program in float64, call by call, at each of some sizes.
 
+    Of a file (a module's), what stands at padding nobody says, and one that takes no mask is asked for none.
     Raises `ValueError` where onnxruntime does not load the file.
     """
-    run = _Run(model)
-    for batch, schedule, padding in CACHED if cache else PLAIN:
-        scenario = made.scenario(batch, schedule, padding)
+    run = Run(model)
+    for sizes in run.tries(cache):
+        scenario = made.scenario(*sizes)
         expected = scenario.read(Float64(), inner=True)
         spreads = Spreads(lambda _, exact=expected: exact)  # type: ignore[misc]  # mypy: of a default
-        past: Mapping[str, Array] | None = None
         native: list[Tensors] = []
         margin, said = 0.0, ""
-        for step, tensors in enumerate(expected):
-            try:
-                logits, past = run.call(scenario, tensors, past)
-            except ValueError as error:
-                said = str(error)
-                break
-            output = scenario.main_output
-            allowed = tolerance(spreads.sigma(scenario, dtype, step, output), dtype)
-            exact = tensors.outputs[output].array
-            off = _off(logits, exact, allowed)
-            if made.mistake is not None and off.max(initial=0.0) > 1:
-                # A mistake may leave the range of the dtype, as a softmax without its maximum does.
-                native = native or scenario.read(Native(dtype))
-                rounded = native[step].outputs[output].array
-                off = np.where(_off(rounded, exact, allowed) > 1, 0.0, off)
-            margin = max(margin, float(off.max(initial=0.0)))
-        yield Tried(batch, schedule, padding, margin, said)
+        try:
+            for step, logits in enumerate(run.calls(scenario, expected)):
+                output = scenario.main_output
+                allowed = tolerance(spreads.sigma(scenario, dtype, step, output), dtype)
+                exact = expected[step].outputs[output].array
+                error = off(logits, exact, allowed)
+                if made.mistake is not None and error.max(initial=0.0) > 1:
+                    # A mistake may leave the range of the dtype, as a softmax without its maximum does.
+                    native = native or scenario.read(Native(dtype))
+                    rounded = native[step].outputs[output].array
+                    error = np.where(off(rounded, exact, allowed) > 1, 0.0, error)
+                if isinstance(model, Path) and logits.shape == exact.shape:
+                    error = error[_real(scenario, expected[step])]
+                margin = max(margin, float(error.max(initial=0.0)))
+        except ValueError as error_of_call:
+            said = str(error_of_call)
+        yield Tried(*sizes, margin, said)
 
 
-def _off(got: Array, expected: Array, allowed: Array) -> Array:
+def compared_with(
+    model: Path, made: Model, dtype: str, cache: bool, source: Mapping[Sizes, Sequence[Array]]
+) -> Iterator[Tried]:
+    """The file against what it was exported from, given by sizes and call: float arrays [batch, query, vocab].
+
+    What stands at padding nobody says. Raises as `compared`.
+    """
+    run = Run(model)
+    for sizes in run.tries(cache):
+        scenario = made.scenario(*sizes)
+        expected = scenario.read(Float64(), inner=True)
+        spreads = Spreads(lambda _, exact=expected: exact)  # type: ignore[misc]  # mypy: of a default
+        margin, said = 0.0, ""
+        try:
+            for step, logits in enumerate(run.calls(scenario, expected)):
+                sigma = spreads.sigma(scenario, dtype, step, scenario.main_output)
+                own = source[sizes][step]
+                error = off(logits, own, tolerance(joined(sigma, sigma), dtype))
+                if logits.shape == own.shape:
+                    error = error[_real(scenario, expected[step])]
+                margin = max(margin, float(error.max(initial=0.0)))
+        except ValueError as error_of_call:
+            said = str(error_of_call)
+        yield Tried(*sizes, margin, said)
+
+
+def _real(scenario: Scenario, tensors: Tensors) -> Array:
+    """Which queries are no padding [batch, query]."""
+    logits = tensors.outputs[scenario.main_output].array
+    mask = tensors.inner[f"{scenario.function}.attention_mask~1"]
+    rows = mask.array if mask.axes[0] == "batch" else mask.array[None]
+    return np.broadcast_to(rows[:, -logits.shape[1] :], logits.shape[:2])
+
+
+def off(got: Array, expected: Array, allowed: Array) -> Array:
     """By how many tolerances each element is off. NaN is right where NaN is expected."""
     if got.shape != expected.shape:
         return np.full(expected.shape, np.inf)
@@ -87,10 +123,12 @@ def _off(got: Array, expected: Array, allowed: Array) -> Array:
     return np.where(same | ~np.isfinite(allowed), 0.0, np.where(np.isfinite(off), off, np.inf))
 
 
-class _Run:
-    """A session with a file made here."""
+class Run:
+    """A session with a file made here. Raises `ValueError` where onnxruntime does not load it."""
 
-    def __init__(self, model: onnx.ModelProto) -> None:
+    def __init__(self, model: onnx.ModelProto | Path) -> None:
+        """A model in memory, or a file."""
+        self.masks = not isinstance(model, Path)
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
@@ -98,12 +136,28 @@ class _Run:
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         try:
             self.session = onnxruntime.InferenceSession(
-                model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+                str(model) if isinstance(model, Path) else model.SerializeToString(),
+                options,
+                providers=["CPUExecutionProvider"],
             )
         except Exception as error:  # its classes are nothing but Exception
             raise ValueError(f"onnxruntime cannot load it: {_first_line(error)}") from None
         self.inputs = {value.name: value for value in self.session.get_inputs()}
+        self.masks |= input_name("attention_mask") in self.inputs
         self.outputs = [value.name for value in self.session.get_outputs()]
+
+    def tries(self, cache: bool) -> Iterator[Sizes]:
+        """The sizes to try it at."""
+        for sizes in CACHED if cache else PLAIN:
+            if self.masks or not any(sizes[2]):
+                yield sizes
+
+    def calls(self, scenario: Scenario, expected: Sequence[Tensors]) -> Iterator[Array]:
+        """The logits of each call of a scenario, with what the one before it left. Raises `ValueError`."""
+        past: Mapping[str, Array] | None = None
+        for tensors in expected:
+            logits, past = self.call(scenario, tensors, past)
+            yield logits
 
     def call(
         self, scenario: Scenario, tensors: Tensors, past: Mapping[str, Array] | None
@@ -118,6 +172,8 @@ class _Run:
                 feeds[input_name(name)] = np.broadcast_to(array, (batch, array.shape[1])).astype(np.int64)
         for name, value in self.inputs.items():
             if name not in feeds:
+                if not name.startswith("past_key_values."):
+                    raise ValueError(f"it has an input {name!r}, which nothing is known of")
                 feeds[name] = past[name] if past is not None else _empty(value, batch)
         try:
             results = dict(zip(self.outputs, self.session.run(None, feeds), strict=True))
@@ -134,8 +190,17 @@ class _Run:
 def _empty(value: Any, batch: int) -> Array:
     """A past of no tokens."""
     types = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}
-    shape = [batch if size == "batch" else size if isinstance(size, int) else 0 for size in value.shape]
+    # The batch stands first; what else is free is the length.
+    shape = [batch if i == 0 else size if isinstance(size, int) else 0 for i, size in enumerate(value.shape)]
     return np.zeros(shape, types.get(value.type, np.float32))
+
+
+def summary(tried: Sequence[Tried], what: str) -> tuple[bool, str]:
+    """Whether all agree, and what is shown of it."""
+    worst = max(tried, key=lambda t: (not t.agrees, t.margin))
+    if not worst.agrees:
+        return False, f"{worst.said or f'{worst.margin:,.3g} tolerances off'}, at {worst}"
+    return True, f"as {what} at {len(tried)} sizes, at worst {worst.margin:.2f} of the tolerance ({worst})"
 
 
 def _first_line(error: Exception) -> str:

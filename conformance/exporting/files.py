@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from conformance.exporting.names import PAST
+
 if TYPE_CHECKING:
     import onnx
 
-LARGEST = 2_000_000_000
-"""Bytes of one protocol buffer; what is larger has its weights in a file of its own."""
+PAST_NAMES = "past_key_values."
 
 
 @dataclass(frozen=True)
@@ -81,3 +83,48 @@ def replaced(path: Path, save: Callable[[Path], None]) -> None:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def moved(file: Path, path: Path) -> None:
+    """A file, and its weights if they stand beside it, to where they belong. Raises `OSError`."""
+    if data_file(file).is_file():
+        data_file(file).replace(data_file(path))
+    file.replace(path)
+
+
+def tidied(file: Path) -> None:
+    """Call free sizes by what they are, and take out what an exporter noted of where each node comes from.
+
+    Those notes are paths of its machine, and most of a small file.
+    """
+    import onnx
+
+    model = onnx.load(str(file), load_external_data=False)
+    for part in (model.graph, *model.functions):
+        for message in (part, *part.node, *part.value_info):
+            message.ClearField("metadata_props")
+        for node in part.node:
+            node.ClearField("doc_string")
+    names: dict[str, str] = {}
+    graph = model.graph
+    cached = any(value.name.startswith(PAST_NAMES) for value in graph.input)
+    total = f"{PAST} + query" if cached else "query"
+    for value in (*graph.input, *graph.output):
+        value.ClearField("metadata_props")
+        length = PAST if value.name.startswith(PAST_NAMES) else "query"
+        length = total if value.name == "attention_mask" or value.name.startswith("present.") else length
+        length = value.name if value.name == "source" else length
+        for i, dimension in enumerate(value.type.tensor_type.shape.dim):
+            if dimension.HasField("dim_param"):
+                name = "batch" if i == 0 else length
+                if dimension.dim_param.isidentifier():
+                    names.setdefault(dimension.dim_param, name)
+                dimension.dim_param = name
+    for value in graph.value_info:
+        for dimension in value.type.tensor_type.shape.dim:
+            if dimension.HasField("dim_param"):
+                words = re.sub(r"[A-Za-z_]\w*", lambda word: names.get(word[0], word[0]), dimension.dim_param)
+                dimension.dim_param = words
+    for value in graph.initializer:
+        value.ClearField("metadata_props")
+    replaced(file, lambda temporary: onnx.save_model(model, str(temporary)))
