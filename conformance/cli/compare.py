@@ -124,17 +124,24 @@ def _run(
     from conformance.comparing import Comparing, Side, ending, planned
     from conformance.grading import entry_points
     from conformance.reports import comparison, terminal
-    from conformance.session import Limits, Session
+    from conformance.serving import serving
+    from conformance.session import Limits, Session, TargetError
 
     begun = time.perf_counter()
     pythons = given["pythons"] or (None,)
     limits = Limits(timeout=given["timeout"], memory_mb=given["memory"])
 
     def side(letter: str, target: Target, python: str | None) -> Side:
+        try:
+            served = stack.enter_context(serving(target))
+        except TargetError as error:
+            raise TargetError(
+                f"{letter}, {error.message}", error.hint, error.printed, error.traceback
+            ) from None
         session = Session(
-            target.path, names=entry_points(pack), python=python, limits=limits, arguments=target.arguments
+            served.path, names=entry_points(pack), python=python, limits=limits, arguments=served.arguments
         )
-        return Side(letter, target.name, stack.enter_context(session))
+        return Side(letter, target.name, stack.enter_context(session), graph=served.graph)
 
     sides = side("A", targets[0], pythons[0]), side("B", targets[1], pythons[-1])
     plan = planned(pack, sides, choice)

@@ -39,12 +39,20 @@ class Comparing:
         """Nothing is called yet."""
         self.sides = sides
         self.plan = plan
-        store, scenarios = known_tolerances(pack), Scenarios(pack, seed)
-        ours = Bench(sides[0], plan.offers[0], store=store)
-        theirs = Bench(sides[1], plan.offers[1], exact=ours.exact, store=store)
+        store = known_tolerances(pack)
+        ours = Bench(sides[0], plan.offers[0], store=store, graph=sides[0].graph)
+        theirs = Bench(sides[1], plan.offers[1], exact=ours.exact, store=store, graph=sides[1].graph)
         theirs.spreads = ours.spreads
+        # A file is one model: the other side is given its sizes and weights, unless it is a file as well.
+        brought = [None if side.graph is None else side.graph.own for side in sides]
+        own = [brought[0] or brought[1], brought[1] or brought[0]]
+        made = Scenarios(pack, seed, own[0])
+        scenarios = [made, made if own[1] is own[0] else Scenarios(pack, seed, own[1])]
         # What neither declares, such as the layout of a rotation, is as A is seen to follow it.
-        self.graders = tuple(Grader(pack, bench, plan.graded, scenarios, {}) for bench in (ours, theirs))
+        self.graders = tuple(
+            Grader(pack, bench, plan.graded, its, {})
+            for bench, its in zip((ours, theirs), scenarios, strict=True)
+        )
 
     def cases(self) -> Iterator[Met]:
         """Each case as it is met. Raises `PackError`, and `EngineFault` for a fault of ours."""
@@ -62,9 +70,18 @@ class Comparing:
         scenario = self.graders[0].scenario(item.case, item.variant, dtypes[0])
         if scenario is None:
             return None
+        theirs = scenario
+        if self.graders[1].scenarios is not self.graders[0].scenarios:
+            theirs = self.graders[1].scenario(item.case, item.variant, dtypes[1]) or scenario
+        refusal = self._beyond(item, (scenario, theirs))
+        if refusal is not None:
+            return Met(item, dtypes, NOT_COMPARED, says=refusal)
         questions = [
-            Question(item.claim, scenario, dtype, grader.bench)
-            for grader, dtype in zip(self.graders, dtypes, strict=True)
+            # A side that is no file is given all parameters, wherever they come from.
+            Question(item.claim, its if side.graph else its.changed(own=None), dtype, grader.bench)
+            for side, its, grader, dtype in zip(
+                self.sides, (scenario, theirs), self.graders, dtypes, strict=True
+            )
         ]
         for side, grader, question in zip(self.sides, self.graders, questions, strict=True):
             refused = grader.avoided(question)
@@ -79,6 +96,27 @@ class Comparing:
         if any(one.failed is not None for one in seen):
             return self._failed(item, dtypes, seen, outcomes)
         return self._tensors(item, dtypes, questions, seen)
+
+    def _beyond(self, item: Item, scenarios: tuple[Scenario, Scenario]) -> Text | None:
+        """Why a file cannot meet a case, or cannot be compared with the other side; None where it can."""
+        sizes = [side.graph.own.sizes for side in self.sides if side.graph is not None]
+        for name in sizes[0] if len(sizes) > 1 else ():
+            if sizes[0][name] != sizes[1].get(name):
+                ours, theirs = sizes[0][name], sizes[1].get(name)
+                return Text(
+                    f"A has {name} {ours} and B {theirs}: they are models of two sizes",
+                    f"A 的 {name} 为 {ours}，B 为 {theirs}：两个模型的尺寸不同",
+                )
+        for side, scenario in zip(self.sides, scenarios, strict=True):
+            if side.graph is None or scenario.own is None:
+                continue
+            refusal = scenario.own.refusal(item.case, scenario.given, scenario.parameters, scenario.choices)
+            if refusal is not None:
+                return _of(side, refusal)
+            if scenario.lacking and not all(other.graph for other in self.sides):
+                why = scenario.lacking
+                return _of(side, Text(f"its weights cannot all be read: {why}", f"权重未能全部读出：{why}"))
+        return None
 
     def _failed(
         self,

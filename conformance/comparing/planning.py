@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from conformance.grading import Item, plan
 from conformance.language.program import Text
@@ -12,6 +12,9 @@ from conformance.pack.model import RUNGS, Pack
 from conformance.plan.selection import Selection, SelectionError, unknown_variant
 from conformance.plan.variants import Graded, resolve
 from conformance.session import Call, Offer, Outcome, TargetError
+
+if TYPE_CHECKING:
+    from conformance.onnx.serving import Graph
 
 
 class Answers(Protocol):
@@ -32,6 +35,8 @@ class Side:
     name: str
     session: Answers
     last: Outcome | None = None
+    graph: Graph | None = None
+    """What was read of an ONNX file: it brings its sizes and weights along."""
 
     def open(self) -> Offer:
         """What it offers. Raises `TargetError` that says which side it is."""
