@@ -21,12 +21,13 @@ import numpy as np
 from conformance import __version__
 from conformance.claim_lines import claim_line
 from conformance.diagnosis.causes import cause_lines, causes, sentence
-from conformance.golden.tolerances import known_tolerances
+from conformance.diagnosis.naming import Namer
 from conformance.grading import Grader, Item, entry_points, plan
 from conformance.judging.bench import Bench
 from conformance.judging.count import PARAMETER_SHAPES
 from conformance.judging.observe import call_of
 from conformance.judging.program_bench import ProgramBench, ProgramSession
+from conformance.known import Known
 from conformance.pack.flow import layer_flow
 from conformance.pack.model import Pack, Variant
 from conformance.plan.selection import Selection, SelectionError, unknown_variant
@@ -68,9 +69,14 @@ class Events:
 
 
 def run(
-    pack: Pack, target: Target, options: Options, writer: Writer, events: Events | None = None
+    pack: Pack,
+    target: Target,
+    options: Options,
+    writer: Writer,
+    events: Events | None = None,
+    known: Known | None = None,
 ) -> Summary:
-    """Grade a target and write every line as it comes.
+    """Grade a target and write every line as it comes. `known` is kept from a run before, if any.
 
     Raises `TargetError` when it cannot be imported, `VariantError` for an unknown variant,
     `EngineError` and `EngineFault` for faults of ours, `StoreError` when the results cannot be
@@ -106,13 +112,18 @@ def run(
         check_variants(pack, graded, options)
         dtypes = options.dtypes or offer.dtypes
         planned = plan(pack, offer, graded, dtypes, options.select, served.graph is not None)
-        store = known_tolerances(pack)
+        if known is None or known.seed != seed:
+            known = Known.of(pack, seed)
         bench = (
-            ProgramBench(session, offer, store=store, program=pack.program)
+            ProgramBench(session, offer, exact=known.exact, store=known.store, program=pack.program)
             if target.program
-            else Bench(session, offer, store=store, graph=served.graph)
+            else Bench(session, offer, exact=known.exact, store=known.store, graph=served.graph)
         )
-        grader = Grader.of(pack, bench, graded, seed)
+        grader = (
+            Grader(pack, bench, graded, known.scenarios, {}, Namer(pack, bench))
+            if served.graph is None
+            else Grader.of(pack, bench, graded, seed)  # a file's cases have its own sizes
+        )
         output = _Output(pack, target, offer, grader, writer, events, options.waivers)
         variants = () if graded.undeclared else tuple(v.name for v in graded.variants)
         drawn = flow_lines(pack, graded.variants[0]) if graded.variants else []

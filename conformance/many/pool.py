@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import signal
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -153,13 +154,14 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def _context() -> BaseContext:
-    """Fork, where there is one: the child then has the libraries and the pack that are read already.
+def forks() -> bool:
+    """Whether rows are forked, and so have what is read and prepared here. Elsewhere each begins from nothing."""
+    # Not on macOS, whose numerical libraries do not survive it.
+    return sys.platform == "linux"
 
-    It is safe, since nothing here has started a thread.
-    """
-    methods = multiprocessing.get_all_start_methods()
-    return multiprocessing.get_context("fork" if "fork" in methods else "spawn")
+
+def _context() -> BaseContext:
+    return multiprocessing.get_context("fork" if forks() else "spawn")
 
 
 def _death(status: int | None) -> Text:

@@ -10,13 +10,14 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from conformance.known import Known
 from conformance.language.program import Text
 from conformance.many.submissions import Submission
 from conformance.pack.model import Pack
@@ -31,6 +32,8 @@ SLOWEST = 0.2
 STOPPED = Text("grading it was stopped by an interrupt before it was done", "评测在完成之前被中断信号停止")
 
 _packs: dict[Path, Pack] = {}
+_known: dict[tuple[Path, int], Known] = {}
+"""What is prepared here before a fork is known to every row that is forked afterwards."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,15 @@ def opened(folder: Path) -> Pack:
 
         _packs[folder] = open_checked(folder)
     return _packs[folder]
+
+
+def prepare(job: Job, variants: Sequence[str], dtypes: Sequence[str]) -> None:
+    """Works out, once for all rows forked from now on, what targets of these variants and dtypes are compared with."""
+    from conformance.cli.options import make_options
+
+    pack, seed = opened(job.pack), job.options["seed"]
+    options = make_options(pack, **job.options)
+    _known.setdefault((job.pack, seed), Known.of(pack, seed)).prepare(variants, dtypes, options.select)
 
 
 def work(job: Job, sending: Connection, others: tuple[Connection, ...] = ()) -> None:
@@ -133,7 +145,8 @@ def grade(job: Job, send: Callable[[Mapping[str, Any]], None]) -> dict[str, Any]
             else:
                 os.chdir(job.submission.base)
                 target = resolve_target(job.submission.words, job.map_file, pack)
-                run(pack, target, options, writer, Events(progress.start, progress.line))
+                known = _known.get((job.pack, job.options["seed"]))
+                run(pack, target, options, writer, Events(progress.start, progress.line), known)
         except TargetError as error:  # its lines are written
             answer = {"side": "target", "message": error.message}
         except VariantError as error:

@@ -261,3 +261,22 @@ def test_interrupted_it_keeps_what_is_done_and_leaves_no_process(home):
         "conforms", "interrupted", "interrupted",
     ]  # fmt: skip
     assert "index.html" in out
+
+
+def test_rows_that_are_not_forked_come_to_the_same(home, monkeypatch):
+    from conformance.cli.options import pack_folder
+    from conformance.many import pool
+    from conformance.many.row import Job
+    from conformance.many.submissions import Finder
+    from conformance.results.store import read_results
+
+    monkeypatch.setattr(pool, "forks", lambda: False)
+    options = {
+        "select": (FEW[1],), "require": (), "variants": (), "dtypes": (), "seed": 0, "python": None, "timeout": 10.0,
+        "memory": 4096, "waive": None,
+    }  # fmt: skip
+    found = Finder(["softmax"]).find([home])
+    jobs = [Job(s, pack_folder(None), home / "out" / s.folder, options, None, "en") for s in found]
+    rows = pool.Pool(2).run(jobs)
+    assert [(row.side, row.message.en) for row in rows] == [("", ""), ("", "")]
+    assert [read_results(job.output).end["conforms"] for job in jobs] == [True, False]
