@@ -21,7 +21,7 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("conformance.cli.compare", "Two implementations on the same cases: where they part."),
     "export": (
         "conformance.cli.export",
-        "An ONNX file of a module or the program, checked before it is written.",
+        "A module or the program as a checked ONNX file.",
     ),
     "report": ("conformance.cli.report", "Turn results.jsonl into another format."),
     "spec": ("conformance.cli.spec", "List, show, check and render the claims."),

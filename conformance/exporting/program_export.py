@@ -22,8 +22,6 @@ def export_program(made: Model, cache: bool, dtype: Type, opset: int) -> tuple[o
     Raises `ExportError` where a mistake does not fit the sizes, and `PackError` for a pack at fault.
     """
     patched = frozenset(made.mistake.replace) if made.mistake is not None else frozenset()
-    if cache and "causal" in made.variant.choices and not made.variant.choices["causal"]:
-        raise ExportError(f"--cache: {made.variant.name} is not causal, and has nothing to keep")
     try:
         wanted = Wanted(made.scenario(), made.pack.program, patched, cache, dtype, opset)
         model = emit(wanted)

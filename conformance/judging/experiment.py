@@ -86,14 +86,12 @@ def changed(scenario: Scenario, body: ExperimentDocument) -> Scenario:
 
 
 def changed_parameters(scenario: Scenario, body: ExperimentDocument) -> list[str]:
-    """Parameters that an experiment changes."""
-    return [
-        name
-        for pattern in body.change
-        if pattern not in scenario.given
-        for name in scenario.parameters
-        if fnmatchcase(name, pattern)
-    ]
+    """Parameters that an experiment changes; one that the scenario has not, as the experiment names it."""
+    found: list[str] = []
+    for pattern in body.change:
+        if pattern not in scenario.given:
+            found += [name for name in scenario.parameters if fnmatchcase(name, pattern)] or [pattern]
+    return found
 
 
 def _change(
