@@ -90,7 +90,10 @@ class Namer:
         summary = judgement.summary
         not_finite = self.locator.first_not_finite(asked) if overflowed(asked) else None
         if not_finite is not None:
-            summary = Text(f"{summary.en}; {not_finite.en}", f"{summary.zh}；{not_finite.zh}")
+            said, at = not_finite
+            summary = Text(f"{summary.en}; {said.en}", f"{summary.zh}；{said.zh}")
+            if place is not None and place.variable == "return":
+                place = at  # what is returned only shows what became infinite before
         return replace(judgement, diagnosis=judgement.diagnosis or diagnosis, place=place, summary=summary)
 
     def of_node(self, tap: str) -> Finding | None:

@@ -15,8 +15,8 @@ MOST = 3
 """Inputs that are named."""
 
 
-def told(records: Sequence[Record]) -> Text | None:
-    """A sentence about the first array that is not finite; None where all are.
+def first(records: Sequence[Record]) -> tuple[Text, Record] | None:
+    """The first array that is not finite, with a sentence about it; None where all are.
 
     -inf is what hides a key and no fault by itself: it counts where nothing else is found.
     """
@@ -24,7 +24,7 @@ def told(records: Sequence[Record]) -> Text | None:
         for i, record in enumerate(records):
             what = kind_of(record.array, grave)
             if what:
-                return sentence(record, what, list(made_of(records, i)))
+                return sentence(record, what, list(made_of(records, i))), record
     return None
 
 

@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from conformance.diagnosis.changes import Patches
-from conformance.diagnosis.discovery import SURE, Finding, best, edited
+from conformance.diagnosis.discovery import SURE, Finding, best, edited, place_of
 from conformance.diagnosis.fit import UNREADABLE, Fitter, Suspect
-from conformance.diagnosis.not_finite import told
+from conformance.diagnosis.not_finite import first
 from conformance.diagnosis.stages import first_wrong_stage
 from conformance.judging.common import Question
 from conformance.judging.observe import call_of
 from conformance.language.arithmetic import Float64
 from conformance.language.program import Text
 from conformance.plan.scenario import Tensors
+from conformance.results.records import Place
 from conformance.session import Call
 from conformance.session.tracing import Trace
 
@@ -70,10 +71,11 @@ class Locator:
                 self.known[(operation, scenario.variant.name, suspect.names)] = finding
         return finding
 
-    def first_not_finite(self, question: Question) -> Text | None:
+    def first_not_finite(self, question: Question) -> tuple[Text, Place] | None:
         """Where NaN or Inf first appears in a call that gave some; None where nothing was recorded."""
         trace = self.trace(question)
-        return None if trace is None else told(trace.records)
+        found = None if trace is None else first(trace.records)
+        return None if found is None else (found[0], place_of(found[1]))
 
     @staticmethod
     def wrong(question: Question, suspect: Suspect) -> tuple[list[Tensors], Patches] | None:
