@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance import runner
+from conformance import known
 from conformance.golden.measure import measured
 from conformance.golden.tolerances import Table, Tolerances, file_of, known_tolerances, load
 from conformance.language.arithmetic import Array
@@ -34,9 +34,9 @@ def pack() -> Pack:
 @pytest.fixture(scope="module")
 def table(pack: Pack, tmp_path_factory: pytest.TempPathFactory) -> Table:
     """The bundled tolerances; where they are stale (another test says so), as they would be built."""
-    known = known_tolerances(pack).table
-    if known is not None:
-        return known
+    bundled_table = known_tolerances(pack).table
+    if bundled_table is not None:
+        return bundled_table
     path = tmp_path_factory.mktemp("tolerances") / "file.safetensors"
     path.write_bytes(file_of(measured(pack, ["float32"]), "", pack))
     return load(path)
@@ -44,7 +44,7 @@ def table(pack: Pack, tmp_path_factory: pytest.TempPathFactory) -> Table:
 
 @pytest.fixture
 def strict(table: Table, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(runner, "known_tolerances", lambda _: Strict(table))
+    monkeypatch.setattr(known, "known_tolerances", lambda _: Strict(table))
     return
 
 
