@@ -87,6 +87,8 @@ class Namer:
             self.named[key] = (tuple(self.diagnoses(found)), finding)
         diagnosis, finding = self.named[key]
         place = judgement.place or (finding.place if finding else None)
+        if place is not None and not (place.file or place.node):
+            place = None  # a tensor of a graph is known to be wrong, and not which node makes it
         summary = judgement.summary
         not_finite = self.locator.first_not_finite(asked) if overflowed(asked) else None
         if not_finite is not None:

@@ -122,7 +122,7 @@ def runtime_error(error: TargetError, model: Path) -> TargetError:
     """What the runtime has against a file, without the adapter that it was said in."""
     message = error.message
     if "while it was imported" in message:
-        reason = message.rpartition("): ")[2] or message
+        reason = message.partition("while it was imported")[2].partition(": ")[2] or message
         kind = (
             " (an operator that it lacks)"
             if "not a registered function" in reason or "No Op registered" in reason

@@ -113,7 +113,9 @@ def jsonable(value: Any) -> Any:
 
 
 def place_line(place: Place) -> dict[str, Any]:
-    """A place as it stands in a result."""
+    """A place as it stands in a result: a line of source, or a node."""
+    if place.node:
+        return {"node": place.node, "op_type": place.op_type}
     fields = {"file": place.file, "line": place.line, "text": place.text, "variable": place.variable}
     fields["expected"] = place.expected
     shown: dict[str, Any] = {name: value for name, value in fields.items() if value not in ("", None)}

@@ -223,7 +223,7 @@ def test_a_map_for_an_adapter_is_refused(tmp_path: Path) -> None:
     table.write_text("tokens: x\n")
     status, said = bad(adapter, tmp_path, "--map", str(table))
     assert status == 2
-    assert "--map is for ONNX files" in said
+    assert "and ONNX files; " in said
 
 
 def test_an_endless_loop_is_stopped(pack: Any, tmp_path: Path) -> None:
