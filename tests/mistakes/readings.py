@@ -52,6 +52,7 @@ def choices_of(operation: Operation, variant: Variant) -> Iterator[Mapping[str, 
 FURTHER: Sequence[Mapping[str, Any]] = (
     {"base": "llama", "qk_norm": "head", "rotary_fraction": 0.5, "window": 3, "ffn": "geglu_tanh"},
     {"base": "llama", "block_form": "parallel", "ffn": "geglu", "wide_heads": True},
+    {"base": "minimal", "output": "log_probabilities"},
     {"base": "vaswani", "encoder_final_norm": True},
 )
 """Variants without a name in which choices are made that no named one makes."""
