@@ -7,6 +7,7 @@ import pytest
 from session_helpers import X, model, softmax
 
 from conformance.session import Limits, OperationCall, Returned
+from conformance.session.tracing import BUDGET
 
 pytest.importorskip("torch")
 HEAD = 'import torch\nfrom torch.nn import functional as F\nframework = "torch"\n'
@@ -340,5 +341,6 @@ def test_the_budget_of_arrays_holds(traced):
     trace = traced(
         "def softmax(x, axis):\n    for i in range(21_000):\n        x + i\n    return x\n", softmax()
     )
-    assert len(trace.records) <= 20_000
-    assert any("budget" in note for note in trace.notes)
+    # One line has a budget of its own, so that a loop leaves room for what comes after it.
+    assert len(trace.records) <= BUDGET["per_place"] + 10
+    assert any(record.variable == "return" for record in trace.records) or trace.notes
