@@ -144,10 +144,15 @@ class Grader:
     """Of explanations: our own, and no reason to lose a verdict."""
 
     @staticmethod
-    def of(pack: Pack, bench: Bench, graded: Graded, seed: int) -> Grader:
-        """A grader with nothing graded yet."""
+    def of(pack: Pack, bench: Bench, graded: Graded, seed: int, scenarios: Scenarios | None = None) -> Grader:
+        """A grader with nothing graded yet. `scenarios` of the seed are kept from before, if any.
+
+        A graph's are its own: its cases have its sizes.
+        """
         own = None if bench.graph is None else bench.graph.own
-        return Grader(pack, bench, graded, Scenarios(pack, seed, own), {}, Namer(pack, bench))
+        if scenarios is None or own is not None:
+            scenarios = Scenarios(pack, seed, own)
+        return Grader(pack, bench, graded, scenarios, {}, Namer(pack, bench))
 
     def verdicts(
         self, items: Sequence[Item], started: Callable[[Item], None] = lambda _: None

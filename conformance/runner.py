@@ -21,7 +21,6 @@ import numpy as np
 from conformance import __version__
 from conformance.claim_lines import claim_line
 from conformance.diagnosis.causes import cause_lines, causes, sentence
-from conformance.diagnosis.naming import Namer
 from conformance.grading import Grader, Item, entry_points, plan
 from conformance.judging.bench import Bench
 from conformance.judging.count import PARAMETER_SHAPES
@@ -119,11 +118,7 @@ def run(
             if target.program
             else Bench(session, offer, exact=known.exact, store=known.store, graph=served.graph)
         )
-        grader = (
-            Grader(pack, bench, graded, known.scenarios, {}, Namer(pack, bench))
-            if served.graph is None
-            else Grader.of(pack, bench, graded, seed)  # a file's cases have its own sizes
-        )
+        grader = Grader.of(pack, bench, graded, seed, known.scenarios)
         output = _Output(pack, target, offer, grader, writer, events, options.waivers)
         variants = () if graded.undeclared else tuple(v.name for v in graded.variants)
         drawn = flow_lines(pack, graded.variants[0]) if graded.variants else []

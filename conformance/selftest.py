@@ -208,7 +208,6 @@ class Laboratory:
         mistake = self.pack.program.mistakes[task.name]
         form = mistake.forms()[task.form]
         bench = self.bench(self.pack.program.mistaken(mistake, form), "")
-        bench.patched_functions = frozenset(function for function, _ in mistake.replace)
         changed = partial(self.pack.program.changed_by, mistake, form)
         text = ", ".join(f"{name}={value}" for name, value in form.items())
         for variants, compare in self.searches():

@@ -95,22 +95,17 @@ def resolve_target(words: Sequence[str], map_file: Path | None = None, pack: Pac
 
 
 def _module_target(words: Sequence[str], map_file: Path | None, pack: Pack | None) -> Target:
-    from conformance.maps.target import ModuleMissing, ModuleTargetError, module_arguments
+    from conformance.maps.target import module_arguments
 
     named = words[1:] if words[0] == MODULES else words
     if not named:
         raise TargetUsageError("pytorch needs a module: pytorch my_file.py:GPT --map map.yaml")
-    try:
-        arguments = module_arguments(named, map_file, pack)
-    except ModuleMissing as error:
-        raise TargetMissing(str(error)) from None
-    except ModuleTargetError as error:
-        raise TargetUsageError(str(error)) from None
-    return Target(" ".join(words), bundled("adapters") / f"{MODULES}.py", arguments)
+    adapter = bundled("adapters") / f"{MODULES}.py"
+    return Target(" ".join(words), adapter, module_arguments(named, map_file, pack))
 
 
 def _graph_target(words: Sequence[str], map_file: Path | None) -> Target:
-    from conformance.onnx.maps import MapError, read_map
+    from conformance.onnx.maps import read_map
 
     first, *rest = words
     if rest:
@@ -118,10 +113,7 @@ def _graph_target(words: Sequence[str], map_file: Path | None) -> Target:
     path = Path(first)
     if not path.is_file():
         raise TargetMissing(f"{first} {'is a folder' if path.is_dir() else 'does not exist'}")
-    try:
-        names = read_map(map_file) if map_file is not None else {}
-    except MapError as error:
-        raise TargetUsageError(str(error)) from None
+    names = read_map(map_file) if map_file is not None else {}
     return Target(first, bundled("adapters") / "onnx_model.py", model=path.absolute(), names=names)
 
 

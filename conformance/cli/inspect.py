@@ -40,13 +40,14 @@ def command(context: click.Context, /, model: Path, output_format: str, map_file
 def _inspect(model: Path, output_format: str, map_file: Path | None) -> int:
     from conformance.onnx.child import ReadingFailed
     from conformance.onnx.inspection import inspect
-    from conformance.onnx.maps import MapError, read_map
+    from conformance.onnx.maps import read_map
     from conformance.onnx.reading import Unreadable
     from conformance.onnx.tree import tree
+    from conformance.targets import TargetUsageError
 
     try:
         names = read_map(map_file) if map_file is not None else {}
-    except MapError as error:
+    except TargetUsageError as error:
         click.echo(f"usage: {error}", err=True)
         return Exit.USAGE
     if not model.is_file():

@@ -87,7 +87,6 @@ class ProgramBench(Bench):
 
     program: Program | None = None
     behaviour: str = ""
-    patched_functions: frozenset[str] = frozenset()
 
     def observe(self, scenario: Scenario, dtype: str, repetition: int = 0) -> Observation:
         """What the program makes of a scenario in the dtype."""

@@ -15,17 +15,10 @@ from conformance.maps.load import ModuleMap, load_map
 from conformance.maps.probes import probes
 from conformance.pack.model import Pack
 from conformance.plan.variants import VariantError, variant_of
+from conformance.targets import TargetMissing, TargetUsageError
 
 HUB = "transformers"
 ADAPTER = "pytorch"
-
-
-class ModuleTargetError(ValueError):
-    """The words name no module that can be graded; says what to pass."""
-
-
-class ModuleMissing(ModuleTargetError):
-    """The named file does not exist."""
 
 
 def ready_maps() -> dict[str, Path]:
@@ -44,7 +37,7 @@ def module_arguments(words: Sequence[str], map_file: Path | None, pack: Pack | N
         pack: whose cases the map is tried on; None to leave that out.
 
     Raises:
-        ModuleTargetError, PackError: for words, or a map, that mean nothing.
+        TargetUsageError, PackError: for words, or a map, that mean nothing.
     """
     first, *rest = words
     hub: Mapping[str, Any] = {}
@@ -60,7 +53,7 @@ def module_arguments(words: Sequence[str], map_file: Path | None, pack: Pack | N
             if first.startswith("hf:")
             else (f" `conformance new map.yaml --framework torch --inspect {first}` writes a first one;")
         )
-        raise ModuleTargetError(
+        raise TargetUsageError(
             f"{first} needs a map: pass --map map.yaml;{draft} there are ready ones for {', '.join(ready_maps())}"
             + (f"; {near}" if near else "")
         )
@@ -77,7 +70,7 @@ def module_arguments(words: Sequence[str], map_file: Path | None, pack: Pack | N
         try:
             variants = [variant_of(pack, entry, f"{found}: `variant`") for entry in loaded.variants]
         except VariantError as error:
-            raise ModuleTargetError(str(error)) from None
+            raise TargetUsageError(str(error)) from None
         given["probes"] = probes(
             pack,
             variants,
@@ -88,10 +81,10 @@ def module_arguments(words: Sequence[str], map_file: Path | None, pack: Pack | N
 
 
 def _module(words: str) -> str:
-    """`my_file.py:GPT` with its path made absolute. Raises ModuleTargetError."""
+    """`my_file.py:GPT` with its path made absolute. Raises TargetUsageError."""
     where, _, name = words.rpartition(":")
     if not where or not name:
-        raise ModuleTargetError(
+        raise TargetUsageError(
             f"'{words}' names no module; write my_file.py:GPT, with the name of a class or of a function that builds "
             "the module, or my_package.model:GPT"
         )
@@ -99,12 +92,12 @@ def _module(words: str) -> str:
         return words
     path = Path(where)
     if not path.is_file():
-        raise ModuleMissing(f"{where} {'is a folder' if path.is_dir() else 'does not exist'}")
+        raise TargetMissing(f"{where} {'is a folder' if path.is_dir() else 'does not exist'}")
     return f"{path.resolve()}:{name}"
 
 
 def _hub(words: str) -> tuple[str, Mapping[str, Any]]:
-    """The class that `hf:` names, and the fields of its config.json. Raises ModuleTargetError."""
+    """The class that `hf:` names, and the fields of its config.json. Raises TargetUsageError."""
     path = Path(words)
     if path.is_dir():
         path = path / "config.json"
@@ -114,9 +107,9 @@ def _hub(words: str) -> tuple[str, Mapping[str, Any]]:
         fields = json.loads(path.read_text(encoding="utf-8"))
         (architecture, *_) = fields["architectures"]
     except OSError as error:
-        raise ModuleMissing(f"hf:{words}: {path} cannot be read: {error.strerror}") from None
+        raise TargetMissing(f"hf:{words}: {path} cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError) as error:
-        raise ModuleTargetError(
+        raise TargetUsageError(
             f"hf:{words}: {path} is no config.json of {HUB}: `architectures`, a list with the model's class, "
             f"is expected ({type(error).__name__}: {error})"
         ) from None
@@ -124,14 +117,14 @@ def _hub(words: str) -> tuple[str, Mapping[str, Any]]:
 
 
 def _overridden(loaded: ModuleMap, words: Sequence[str]) -> dict[str, Any]:
-    """The plan with `name=value` put in the place of the map's own argument. Raises ModuleTargetError."""
+    """The plan with `name=value` put in the place of the map's own argument. Raises TargetUsageError."""
     plan: dict[str, Any] = json.loads(json.dumps(loaded.plan))
     build = plan["build"]
     arguments = build["config"]["arguments"] if build.get("config") else build["arguments"]
     for word in words:
         name, sign, value = word.partition("=")
         if not sign or not name:
-            raise ModuleTargetError(
+            raise TargetUsageError(
                 f"'{word}' is no name=value; further words are arguments of the module's config"
             )
         try:
