@@ -10,16 +10,14 @@ what stands beside them in the same run do less so.
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from grade_numpy import ROOT, measured
+
 BARE = """
 import sys
 import numpy as np, onnxruntime
@@ -32,17 +30,6 @@ for value in session.get_inputs():
     feeds[value.name] = np.ones(sizes, kinds[value.type])
 session.run(None, feeds)
 """
-
-
-def measured(command: list[str]) -> tuple[float, float]:
-    """Wall seconds and peak MB of a command and the children that it waited for."""
-    start = time.perf_counter()
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    seconds = time.perf_counter() - start
-    if os.waitstatus_to_exitcode(status) not in (0, 1):
-        raise SystemExit(f"{' '.join(command)} ended with status {os.waitstatus_to_exitcode(status)}")
-    return seconds, usage.ru_maxrss / 1024
 
 
 def exported(folder: Path) -> Path:

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from conformance.cli import Exit
-from conformance.cli.options import DTYPES, Seed, limit_options, open_pack, pack_option, select_option
+from conformance.cli.options import (
+    DTYPES,
+    Seed,
+    lang_option,
+    limit_options,
+    open_pack,
+    pack_option,
+    select_option,
+)
 
 if TYPE_CHECKING:
     from conformance.comparing import Choice
@@ -60,13 +68,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="Write compare.jsonl into this folder.",
 )
-@click.option(
-    "--lang",
-    type=click.Choice(["en", "zh"]),
-    default="en",
-    show_default=True,
-    help="Language of the summary.",
-)
+@lang_option("summary")
 @click.option("--all", "everything", is_flag=True, help="Show each tensor also of cases that agree.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the verdict only.")
 @click.pass_context

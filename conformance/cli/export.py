@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from conformance.cli import Exit
-from conformance.cli.options import Seed, pack_option
+from conformance.cli.options import Seed, map_option, pack_option
 
 if TYPE_CHECKING:
     from conformance.exporting.files import Step
@@ -62,14 +62,7 @@ PROGRAM = "program"
     help="Of a module: where results.jsonl and report.html go.",
 )
 @click.option("--force", is_flag=True, help="Write the file also when it is wrong, and say what is.")
-@click.option(
-    "--map",
-    "map_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    default=None,
-    metavar="FILE",
-    help="How a module is built, filled and called (YAML).",
-)
+@map_option("How a module is built, filled and called (YAML).")
 @click.option("--python", metavar="EXE", default=None, help="The interpreter that has the module's PyTorch.")
 @click.option(
     "--timeout",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from conformance.cli import Exit
-from conformance.cli.options import grading_options, pack_folder, reveal_option
+from conformance.cli.options import grading_options, lang_option, pack_folder, reveal_option
 
 if TYPE_CHECKING:
     from conformance.many.pool import Row
@@ -46,13 +46,7 @@ INDEX, GRADES = "index.html", "grades.csv"
     "-o", "--output", "folder", default="conformance-grades", show_default=True, type=click.Path(path_type=Path),
     help="Where index.html, grades.csv and the reports go.",
 )  # fmt: skip
-@click.option(
-    "--lang",
-    type=click.Choice(["en", "zh"]),
-    default="en",
-    show_default=True,
-    help="Language of the summary.",
-)
+@lang_option("summary")
 @click.option(
     "--format", "output_format", type=click.Choice(["text", "json", "csv"]), default="text", show_default=True,
     help="What is printed.",

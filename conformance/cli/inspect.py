@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from conformance.cli import Exit
+from conformance.cli.options import map_option
 
 
 @click.command(epilog="Example: conformance inspect model.onnx --format json")
@@ -19,14 +20,7 @@ from conformance.cli import Exit
     show_default=True,
     help="What is printed.",
 )
-@click.option(
-    "--map",
-    "map_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    default=None,
-    metavar="FILE",
-    help="YAML that says which input and output is what, where names do not tell.",
-)
+@map_option("YAML that says which input and output is what, where names do not tell.")
 @click.pass_context
 def command(context: click.Context, /, model: Path, output_format: str, map_file: Path | None) -> None:
     """What a graph does, without its weights: MODEL is read, never run.

@@ -12,7 +12,6 @@ import click
 from conformance.cli import Exit
 
 SECONDS = 120
-NO_TORCH = "; `pip install torch` gets it (pytorch.org says how to get the smaller build without CUDA)"
 TEMPLATES = Path(__file__).resolve().parent.parent / "templates"
 
 
@@ -66,6 +65,7 @@ def _refuse(context: click.Context, message: str) -> NoReturn:
 def _draft(context: click.Context, module: str, python: str) -> str:
     """A first map. The module runs in a process of its own, for as long as an import may take."""
     from conformance.locations import bundled
+    from conformance.worker.load import NO_TORCH
 
     program = [python, str(bundled("adapters") / "module_map"), module]
     try:
@@ -77,7 +77,7 @@ def _draft(context: click.Context, module: str, python: str) -> str:
     if done.returncode == 0:
         return done.stdout
     lines = done.stderr.strip().splitlines() or ["it ended without a word"]
-    advice = NO_TORCH if "No module named 'torch'" in lines[-1] else ""
+    advice = f"; {NO_TORCH}" if "No module named 'torch'" in lines[-1] else ""
     click.echo(f"target: {module}: {lines[-1]}{advice}", err=True)
     sys.exit(Exit.NOTHING_GRADABLE)
 

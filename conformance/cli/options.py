@@ -53,6 +53,29 @@ reveal_option = click.option(
 """`--reveal`, of every command that writes reports."""
 
 
+def lang_option(what: str) -> Callable[[F], F]:
+    """`--lang`, of every command that says something of a run; `what` is in the language."""
+    return click.option(
+        "--lang",
+        type=click.Choice(["en", "zh"]),
+        default="en",
+        show_default=True,
+        help=f"Language of the {what}.",
+    )
+
+
+def map_option(what: str) -> Callable[[F], F]:
+    """`--map`, with what it is for."""
+    return click.option(
+        "--map",
+        "map_file",
+        type=click.Path(path_type=Path, dir_okay=False),
+        default=None,
+        metavar="FILE",
+        help=what,
+    )
+
+
 def select_option(what: str) -> Callable[[F], F]:
     """`--select`, with what it does to the command."""
     return click.option(
@@ -106,13 +129,8 @@ def grading_options(function: F) -> F:
             type=click.Choice(DTYPES),
             help="Grade in this dtype; default: what the file declares.",
         ),
-        click.option(
-            "--map",
-            "map_file",
-            type=click.Path(path_type=Path, dir_okay=False),
-            default=None,
-            metavar="FILE",
-            help="How a module is built, filled and called; or which input and output of an ONNX file is what (YAML).",
+        map_option(
+            "How a module is built, filled and called; or which input and output of an ONNX file is what (YAML)."
         ),
         click.option(
             "--seed",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from conformance.cli import Exit
-from conformance.cli.options import reveal_option
+from conformance.cli.options import lang_option, reveal_option
 
 if TYPE_CHECKING:
     from conformance.results.store import Results
@@ -27,9 +27,7 @@ NAMES = ["html", "markdown", "junit", "ctrf", "gradescope", "json", "csv", "badg
 @click.option(
     "-o", "--output", "file", default="-", metavar="FILE", help="Where to; by default, and with -, stdout."
 )
-@click.option(
-    "--lang", type=click.Choice(["en", "zh"]), default="en", show_default=True, help="Language of the report."
-)
+@lang_option("report")
 @click.option(
     "--rubric", type=click.Path(path_type=Path, dir_okay=False), default=None, metavar="FILE",
     help="Points of gradescope (YAML); default: 100 shared by all MUST claims.",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from conformance.cli import Exit
-from conformance.cli.options import grading_options, make_options, open_pack, reveal_option
+from conformance.cli.options import grading_options, lang_option, make_options, open_pack, reveal_option
 
 if TYPE_CHECKING:
     from conformance.results.store import Results
@@ -29,13 +29,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="Where results.jsonl and report.html go.",
 )
-@click.option(
-    "--lang",
-    type=click.Choice(["en", "zh"]),
-    default="en",
-    show_default=True,
-    help="Language of the summary.",
-)
+@lang_option("summary")
 @click.option(
     "--format",
     "output_format",

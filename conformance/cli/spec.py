@@ -7,11 +7,9 @@ from pathlib import Path
 import click
 
 from conformance.cli import Exit
-from conformance.cli.options import open_pack, pack_option
+from conformance.cli.options import lang_option, open_pack, pack_option
 
-_lang = click.option(
-    "--lang", type=click.Choice(["en", "zh"]), default="en", show_default=True, help="Language of the texts."
-)
+_lang = lang_option("texts")
 
 
 @click.group(epilog="Example: conformance spec show q007.sums-to-one")

@@ -143,6 +143,18 @@ def _made_from(walk: Walk, value: ir.Value, other: ir.Value) -> bool:
     return False
 
 
+def _ended_by(
+    walk: Walk, projection: Projection, by_output: Mapping[ir.Node, Attention]
+) -> tuple[Attention | None, FeedForward | None, ir.Value | None]:
+    """The attention or the network that a projection ends, and what that reads."""
+    attention = by_output.get(projection.node)
+    if attention is None:
+        network = read_feed_forward(walk, projection)
+        return None, network, None if network is None else network.input
+    read = attention.q.projection if attention.q is not None else None
+    return attention, None, None if read is None else read.input
+
+
 def _block(
     walk: Walk,
     value: ir.Value,
@@ -155,13 +167,7 @@ def _block(
         return None
     node, stream, _branch, projection = found
     stream, _ = walk.behind(stream)
-    attention = by_output.get(projection.node)
-    network = None if attention is not None else read_feed_forward(walk, projection)
-    entry: ir.Value | None = None
-    if attention is not None and attention.q is not None and attention.q.projection is not None:
-        entry = attention.q.projection.input
-    elif network is not None:
-        entry = network.input
+    attention, network, entry = _ended_by(walk, projection, by_output)
     norm, reads = None, None
     if entry is not None:
         entry, _ = walk.behind(entry)
@@ -185,11 +191,7 @@ def _alone(
     projection = find_projection(walk, value)
     if projection is None:
         return None
-    attention = by_output.get(projection.node)
-    network = None if attention is not None else read_feed_forward(walk, projection)
-    entry = None if network is None else network.input
-    if attention is not None and attention.q is not None and attention.q.projection is not None:
-        entry = attention.q.projection.input
+    attention, network, entry = _ended_by(walk, projection, by_output)
     if entry is None:
         return None
     entry, _ = walk.behind(entry)

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from conformance.language.program import Choices, Function, Program
+from conformance.language.program import Choices, Function, Program, reachable
 from conformance.pack.model import Pack, Variant
 
 REPEAT = "repeat"
@@ -46,19 +46,14 @@ def layer_flow(pack: Pack, variant: Variant) -> tuple[Stage, ...]:
 
 def _repeated(program: Program, start: str, choices: Choices) -> set[str]:
     """Names of the functions that are repeated when `start` is called."""
-    found: set[str] = set()
-    seen: set[str] = set()
-    todo = [start]
-    while todo:
-        name = todo.pop()
-        if name in seen or name not in program.functions:
-            continue
-        seen.add(name)
-        for call in _calls(program.functions[name], choices):
-            if _called(call) == REPEAT and call.args and isinstance(call.args[0], ast.Name):
-                found.add(call.args[0].id)
-            todo.append(_called(call))
-    return found
+    calls = {name: list(_calls(function, choices)) for name, function in program.functions.items()}
+    called = {name: [_called(call) for call in made] for name, made in calls.items()}
+    return {
+        call.args[0].id
+        for name in reachable(program, start, called)
+        for call in calls[name]
+        if _called(call) == REPEAT and call.args and isinstance(call.args[0], ast.Name)
+    }
 
 
 def _calls(function: Function, choices: Choices) -> Iterator[ast.Call]:
