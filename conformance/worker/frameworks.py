@@ -124,16 +124,8 @@ class NumPy:
         """The context in which the submission's code runs."""
         return contextlib.nullcontext()
 
-    def differentiable(self) -> contextlib.AbstractContextManager[Any]:
+    def differentiable(self) -> contextlib.AbstractContextManager[Autograd]:
         """The context in which gradients are recorded. Raises Impossible where there are none."""
-        raise Impossible("NumPy has no autograd")
-
-    def leaf(self, value: Any) -> tuple[Any, Any]:
-        """An array whose gradient can be asked for, and the copy of it to compute with."""
-        raise Impossible("NumPy has no autograd")
-
-    def gradient(self, result: Any, leaf: Any, weights: Any) -> Any:
-        """The gradient of Σ weights · result by `leaf`. Raises Impossible where none was recorded."""
         raise Impossible("NumPy has no autograd")
 
     def results(self, tracer: Tracer) -> contextlib.AbstractContextManager[Any]:
@@ -201,6 +193,30 @@ class NumPy:
         return ' (for PyTorch declare framework = "torch")' if is_torch else ""
 
 
+class Autograd(NamedTuple):
+    """PyTorch's gradients; what it needs was taken before a submission could replace it."""
+
+    tensor: type
+    grad: Any
+
+    def leaf(self, value: Any) -> tuple[Any, Any]:
+        """A tensor whose gradient can be asked for, and a copy, which unlike it may be changed in place."""
+        return value.requires_grad_(), value.clone()
+
+    def gradient(self, result: Any, leaf: Any, weights: Any) -> Any:
+        """The gradient of Σ weights · result by `leaf`.
+
+        Raises Impossible where none was recorded; what a submission's own backward raises is none either.
+        """
+        if not (issubclass(type(result), self.tensor) and result.requires_grad):
+            raise Impossible("its result records no gradient")
+        try:
+            (found,) = self.grad((result * weights.to(result.dtype)).sum(), leaf)
+        except RuntimeError as error:
+            raise Impossible(f"autograd raised {error}"[:500]) from None
+        return found
+
+
 class Torch(NumPy):
     """PyTorch tensors on a device; results may be tensors of any device, or NumPy arrays."""
 
@@ -246,24 +262,10 @@ class Torch(NumPy):
         return self._inference()  # type: ignore[no-any-return]
 
     @contextlib.contextmanager
-    def differentiable(self) -> Iterator[None]:
+    def differentiable(self) -> Iterator[Autograd]:
         """Gradients are recorded, whatever context is around."""
         with self._inference(False), self._enable_grad():
-            yield
-
-    def leaf(self, value: Any) -> tuple[Any, Any]:
-        """The copy may be changed in place, which a leaf may not."""
-        return value.requires_grad_(), value.clone()
-
-    def gradient(self, result: Any, leaf: Any, weights: Any) -> Any:
-        """As NumPy.gradient; what a submission's own backward raises is no gradient either."""
-        if not (issubclass(type(result), self._tensor) and result.requires_grad):
-            raise Impossible("its result records no gradient")
-        try:
-            (found,) = self._grad((result * weights.to(result.dtype)).sum(), leaf)
-        except RuntimeError as error:
-            raise Impossible(f"autograd raised {error}"[:500]) from None
-        return found
+            yield Autograd(self._tensor, self._grad)
 
     def results(self, tracer: Tracer) -> contextlib.AbstractContextManager[Any]:
         """Every result that is dispatched; see `dispatch.py`."""

@@ -10,7 +10,7 @@ from numpy import array
 
 from .config import Config
 from .failures import Ended, describe_error, is_out_of_memory, message_of
-from .frameworks import Impossible, NotATensor, Seen, describe, name_of
+from .frameworks import Autograd, Impossible, NotATensor, Seen, describe, name_of
 from .load import Target
 from .protocol import unflatten
 from .recorder import Recorder
@@ -99,13 +99,11 @@ class Invoker:
 
     def _operation(self, request: Mapping[str, Any]) -> dict[str, Any]:
         if request.get("gradient"):
-            with self._target.framework.differentiable():
-                return self._gradient(request, **request["gradient"])
+            with self._target.framework.differentiable() as autograd:
+                return self._gradient(request, autograd, **request["gradient"])
         name = request["function"]
         given: list[Given] = []
-        arguments = self._values(request["arguments"], given)
-        if request["config"] is not None:
-            arguments["config"] = Config(unflatten(request["config"], self._plain))
+        arguments = self._arguments(request, given)
         signature = self._target.signatures[name]
         taps = self._taps(request, signature, arguments)
         fit(name, signature, arguments, request["optional"], self._target.sources)
@@ -121,19 +119,26 @@ class Invoker:
         tensors = [self._look(names[i], value, names) for i, value in enumerate(found)]
         return self._output(tensors, taps, self._modified(given))
 
-    def _gradient(self, request: Mapping[str, Any], by: str, weights: Any) -> dict[str, Any]:
-        """A gradient by autograd in the place of an operation's result."""
-        name, arrays = request["function"], self._target.framework
-        arguments = self._values(request["arguments"], [])
+    def _arguments(self, request: Mapping[str, Any], given: list[Given]) -> dict[str, Any]:
+        """The arguments of an operation, its config among them."""
+        arguments = self._values(request["arguments"], given)
         if request["config"] is not None:
             arguments["config"] = Config(unflatten(request["config"], self._plain))
+        return arguments
+
+    def _gradient(
+        self, request: Mapping[str, Any], autograd: Autograd, by: str, weights: Any
+    ) -> dict[str, Any]:
+        """A gradient by autograd in the place of an operation's result."""
+        name = request["function"]
+        arguments = self._arguments(request, [])
         signature = self._target.signatures[name]
         fit(name, signature, arguments, request["optional"], self._target.sources)
-        leaf, arguments[by] = arrays.leaf(arguments[by])
+        leaf, arguments[by] = autograd.leaf(arguments[by])
         result = self._run(self._target.functions[name], arguments, signature, None)
         if issubclass(type(result), tuple) and tuple.__len__(result):
             result = tuple.__getitem__(result, 0)
-        found = arrays.gradient(result, leaf, self._values(weights, [])["weights"])
+        found = autograd.gradient(result, leaf, self._values(weights, [])["weights"])
         return self._output([self._look("gradient", found, ["gradient"])], None, [])
 
     def _shapes(self, result: Any, taps: Taps) -> Any:
