@@ -81,6 +81,11 @@ class OperationCall:
         return self.function
 
     @property
+    def counted_as(self) -> str:
+        """What its crashes are counted under: a gradient that fails says nothing of the operation."""
+        return self.function if self.gradient is None else f"{self.function}, for its gradient"
+
+    @property
     def outputs(self) -> tuple[str, ...]:
         """Names of the tensors that may come back, in the order of the tuple."""
         if self.gradient is not None:
@@ -120,6 +125,11 @@ class ModelCall:
     def entry(self) -> str:
         """The class called."""
         return "Model"
+
+    @property
+    def counted_as(self) -> str:
+        """What its crashes are counted under."""
+        return self.entry
 
     def digest(self) -> str:
         """Hash of all that decides the result (hexadecimal). Raises TypeError for a wrong value."""

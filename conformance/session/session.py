@@ -130,7 +130,7 @@ class Session:
             # It may be what earlier calls left behind: believe it of a fresh process only.
             outcome = self._attempt(call, dtype)
         if isinstance(outcome, TimedOut | Crashed):
-            self._strikes[call.entry, "crashed" if isinstance(outcome, Crashed) else "timed out"] += 1
+            self._strikes[call.counted_as, "crashed" if isinstance(outcome, Crashed) else "timed out"] += 1
         self._remember(key, outcome)
         return outcome
 
@@ -197,8 +197,8 @@ class Session:
     def _struck(self, call: Call) -> Outcome | None:
         """The outcome of a call that failed too often to be tried again."""
         for kind in ("timed out", "crashed"):
-            if self._strikes[call.entry, kind] >= STRIKES:
-                return self._not_again(call.entry, kind)
+            if self._strikes[call.counted_as, kind] >= STRIKES:
+                return self._not_again(call.counted_as, kind)
         return None
 
     def _attempt(self, call: Call, dtype: str, recording: Recording | None = None) -> Outcome:

@@ -61,3 +61,16 @@ def test_a_wrong_gradient_is_red(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", WHOLE)
 def test_a_right_one_or_none_is_not(name: str, tmp_path: Path) -> None:
     assert verdicts(tmp_path, WHOLE[name]) == {d: {"pass"} for d in ("float32", "float64", "bfloat16")}
+
+
+def test_a_backward_that_ends_the_process_costs_no_other_claim_its_verdict(tmp_path: Path) -> None:
+    """A gradient is an extra: however it ends, the operation itself is asked as before."""
+    path = tmp_path / "adapter.py"
+    source = SOURCE.replace("return gradient, None", "import os; os._exit(3)")
+    path.write_text(source.replace("{softmax}", CUT["a backward of its own is wrong"]), encoding="utf-8")
+    command = ["run", str(path), "--dtype", "float32", "-o", str(tmp_path), "-q"]
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == 0, done.output
+    lines = map(json.loads, (tmp_path / "results.jsonl").read_text(encoding="utf-8").splitlines())
+    verdicts = {line["verdict"] for line in lines if line["kind"] == "verdict"}
+    assert verdicts == {"pass", "unsupported"}
