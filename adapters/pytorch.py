@@ -40,13 +40,12 @@ def _fields(config):
 
 def _takes(*names):
     """Those of the optional inputs that the map hands on."""
-    call = _plan.get("call", {})
-    handed = set(call) | ({"attention_mask", "positions"} if "mask" in call else set())
-    handed |= {"attention_mask"} if "positions" in call and "attention_mask" in call else set()
-    if "mask" in call and "positions" not in call:
-        handed.discard("positions")
-    if "embeddings" in call:
-        handed |= {"tokens"} | ({"positions"} if "positions" not in call else set())
+    call = _plan["call"]
+    handed = set(call)
+    if "mask" in call:  # padding is in it
+        handed.add("attention_mask")
+    if "embeddings" in call:  # learned positions are in them
+        handed.add("positions")
     return [name for name in names if name in handed]
 
 

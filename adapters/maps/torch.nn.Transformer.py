@@ -8,10 +8,6 @@ from torch.nn import functional
 class Embedded(ModuleMap):
     """Tokens in, logits out."""
 
-    def fill(self, module, params, config):
-        """The embedding is ours, not the module's."""
-        super().fill(module, {name: value for name, value in params.items() if name != "embed"}, config)
-
     def arguments(self, held, inputs, config):
         """Both sides embedded; the target's mask."""
         given = super().arguments(held, inputs, config)

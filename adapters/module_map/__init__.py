@@ -14,13 +14,17 @@ import torch
 
 from .build import Source, build
 from .cache import Cache, Past
-from .call import Inputs, arguments_of, picked
+from .call import Inputs, arguments_of, main_of, picked
 from .errors import Lines, MapError
 from .hub import hub_variant
 from .parameters import fill, shapes_of
 from .taps import Hooks
 
 __all__ = ["Held", "Inputs", "Lines", "MapError", "ModuleMap", "Source", "hub_variant", "shapes_of"]
+
+
+EMBEDDINGS = ("embed", "position_embed")
+"""Parameters that make the vectors of tokens: of a module that takes vectors, the call's and not its own."""
 
 
 class Held:
@@ -53,7 +57,8 @@ class ModuleMap:
 
     def fill(self, module: Any, params: Mapping[str, Any], config: Mapping[str, Any]) -> None:
         """Gives every parameter its value. Raises MapError where something is left over."""
-        fill(module, self.plan.get("parameters", {}), params, config, self.lines)
+        taken = EMBEDDINGS if "embeddings" in self.plan["call"] else ()
+        fill(module, self.plan.get("parameters", {}), params, config, self.lines, taken)
 
     def held(self, config: Mapping[str, Any], params: Mapping[str, Any], dtype: Any) -> Held:
         """The module, ready to be called."""
@@ -75,8 +80,7 @@ class ModuleMap:
         tap: Any,
     ) -> tuple[Any, Past]:
         """One call: the output, and the past for the next."""
-        main = given.get("tokens")
-        main = given["x"] if main is None else main
+        main = main_of(given)
         before, carried = held.cache.begun(past, main.shape[0], main.shape[1])
         inputs = Inputs(self.moved(given), before.length, bool(config.get("causal", True)), dtype)
         arguments = self.arguments(held, inputs, config)
@@ -90,7 +94,7 @@ class ModuleMap:
 
     def check(self, held: Held, given: Mapping[str, Any], config: Mapping[str, Any]) -> None:
         """Whether the module takes the arguments that the map gives it. Raises MapError."""
-        main = given["tokens"] if "tokens" in given else given["x"]
+        main = main_of(given)
         _, carried = held.cache.begun(None, main.shape[0], main.shape[1])
         arguments = self.arguments(held, Inputs(self.moved(given), 0, True, torch.float32), config)
         method = self.plan["call"].get("method") or "forward"
@@ -124,7 +128,16 @@ class ModuleMap:
         return arguments_of(self.plan.get("call", {}), inputs, config, self.lines, embedded)
 
     def embedded(self, held: Held, inputs: Inputs, config: Mapping[str, Any]) -> Any:
-        """The vectors of the tokens [B, T, D], for a module that takes these: rows of `embed`, scaled."""
+        """The vectors of the tokens [B, T, D], for a module that takes these: rows of `embed`, scaled.
+
+        Learned positions are added. Raises NotImplementedError for given positions that nothing would read.
+        """
+        if (
+            config.get("position") != "learned"
+            and "positions" not in self.plan["call"]
+            and "positions" in inputs.given
+        ):
+            raise NotImplementedError("it takes vectors, and no positions beside them")
         vectors = held.params["embed"][inputs.given["tokens"]]
         scale = config.get("embed_scale", 1)
         if config.get("position") == "learned":

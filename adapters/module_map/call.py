@@ -11,6 +11,11 @@ from .errors import Lines, MapError, listed
 from .expressions import value_of
 
 
+def main_of(given: Mapping[str, Any]) -> Any:
+    """The input that says how many sequences and tokens a call has: `tokens` [B, T], or `x` [B, T, D]."""
+    return given["tokens"] if given.get("tokens") is not None else given["x"]
+
+
 class Inputs:
     """The inputs of one call, each in the forms that modules take them in.
 
@@ -26,7 +31,7 @@ class Inputs:
         self.past = past
         self.causal = causal
         self.dtype = dtype
-        main = self.given["tokens"] if "tokens" in self.given else self.given["x"]
+        main = main_of(self.given)
         self.batch, self.length = main.shape[0], main.shape[1]
         self.device = main.device
 

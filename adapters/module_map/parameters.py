@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -54,17 +54,19 @@ def fill(
     params: Mapping[str, Any],
     config: Mapping[str, Any],
     lines: Lines,
+    taken: Collection[str] = (),
 ) -> None:
     """Gives every parameter of `module` its value.
 
-    An entry whose both sides are absent (a bias that this variant lacks) says nothing.
+    An entry whose both sides are absent (a bias that this variant lacks) says nothing. Of the canonical
+    parameters those that are `taken` need no entry: the call itself uses them.
 
     Raises:
         MapError: a parameter that nothing set, or a canonical one that nothing took (both are
             listed), a shape that does not fit, or an expression that is none.
     """
     own = dict(module.named_parameters(remove_duplicate=False))
-    used: set[str] = set()
+    used: set[str] = set(taken)
     done: dict[int, str] = {}  # tied parameters are set once, whatever name they go by
     lacking: dict[str, list[str]] = {}
     for name, (value, entry) in expanded(entries, int(config.get("n_layers", 1)), lines).items():

@@ -36,6 +36,7 @@ def graded(folder: Path, module: str, map_file: Path, *options: str) -> Result:
         ("llama.py:Inside", "llama_inside", True),
         ("llama.py:Started", "llama_start", True),
         ("llama.py:Returned", "llama_python", True),
+        ("vectors.py:Vectors", "vectors", False),
     ],
 )
 def test_a_right_module_conforms(module: str, map_name: str, decode: bool, tmp_path: Path) -> None:
@@ -43,6 +44,14 @@ def test_a_right_module_conforms(module: str, map_name: str, decode: bool, tmp_p
     assert result.exit_code == 0, result.output
     passed = {line["rung"] for line in lines(tmp_path) if line["verdict"] == "pass"}
     assert passed == ({"model", "decode"} if decode else {"model"})
+
+
+def test_positions_that_nothing_reads_are_not_graded(tmp_path: Path) -> None:
+    """A module that takes vectors and turns them by itself is not wrong about positions that it never gets."""
+    result = graded(tmp_path, "vectors.py:Vectors", MODELS / "vectors.yaml", "--select", "q005.positions")
+    assert result.exit_code == 3, result.output
+    assert {line["verdict"] for line in lines(tmp_path)} == {"unsupported"}
+    assert "no positions beside them" in result.output
 
 
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
