@@ -16,7 +16,7 @@ from conformance.language.evaluate import Invocation, Reading, Scope
 from conformance.language.names import Value
 from conformance.language.program import Equation, Function, Program
 from conformance.language.sizes import Dimension
-from conformance.language.tensors import Named, Operations, SizeError
+from conformance.language.tensors import Named, Operations
 
 Operator = Callable[["EmittingScope", Mapping[str, Value]], "Named[Emitted] | None"]
 """Writes a function of the program as one operator, or does not where that has not its form."""
@@ -48,32 +48,21 @@ class Laid(Operations[Emitted]):
     order: Mapping[str, int]
     named: frozenset[str]
 
-    def sorted(self, axes: Iterable[str]) -> tuple[str, ...]:
-        """Axes in order."""
+    def in_result(self, axes: Iterable[str]) -> tuple[str, ...]:
+        """In one order for all, whatever they are met in."""
         return tuple(sorted(axes, key=self.order.__getitem__))
-
-    def elementwise(self, name: str, *tensors: Named[Emitted]) -> Named[Emitted]:
-        """As in the language, but for the order of the result's axes."""
-        axes = self.sorted(dict.fromkeys(axis for x in tensors for axis in x.axes))
-        sizes: dict[str, Dimension] = {}
-        for x in tensors:
-            for axis, size in self.sizes(x).items():
-                if sizes.setdefault(axis, size) != size:
-                    message = f"axis '{axis}' has size {sizes[axis]} here and {size} there"
-                    raise SizeError(message, sizes[axis], size)
-        return Named(axes, self.arithmetic.elementwise(name, *(self._aligned(x, axes) for x in tensors)))
 
     def dot(self, x: Named[Emitted], y: Named[Emitted], over: Sequence[str]) -> Named[Emitted]:
         """As in the language, but for the order of the result's axes."""
         product = super().dot(x, y, over)
-        return self.ordered(product, self.sorted(product.axes))
+        return self.ordered(product, self.in_result(product.axes))
 
     def split(
         self, x: Named[Emitted], axis: str, into: Sequence[str], size: Callable[[str], Dimension | None]
     ) -> Named[Emitted]:
         """As in the language; heads come before the tokens at once."""
         parts = super().split(x, axis, into, size)
-        return self.ordered(parts, self.sorted(parts.axes)) if set(parts.axes) <= self.named else parts
+        return self.ordered(parts, self.in_result(parts.axes)) if set(parts.axes) <= self.named else parts
 
 
 @dataclass

@@ -6,7 +6,7 @@ not mention are carried along, which is what lets a stochastic reading add one o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Generic, TypeVar
@@ -84,9 +84,13 @@ class Operations(Generic[A]):
             return y.array
         return self.arithmetic.reshape(y.array, sizes)
 
+    def in_result(self, axes: Iterable[str]) -> tuple[str, ...]:
+        """The axes of a result in their order: as they are met."""
+        return tuple(axes)
+
     def elementwise(self, name: str, *tensors: Named[A]) -> Named[A]:
         """A function of each element; axes are matched by name."""
-        axes = tuple(dict.fromkeys(axis for x in tensors for axis in x.axes))
+        axes = self.in_result(dict.fromkeys(axis for x in tensors for axis in x.axes))
         sizes: dict[str, Dimension] = {}
         for x in tensors:
             for axis, size in self.sizes(x).items():
