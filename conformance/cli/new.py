@@ -83,9 +83,11 @@ def _draft(context: click.Context, module: str, python: str) -> str:
 
 
 def _skeleton(context: click.Context, file: Path, framework: str) -> str:
-    template = TEMPLATES / f"{framework}.py.txt"
-    if not template.is_file():
-        _refuse(context, f"there is no skeleton for {framework} in this version; use numpy or torch")
     if file.suffix != ".py":
-        _refuse(context, f"{file} should end with .py, since `conformance run` takes it as an adapter file")
-    return template.read_text(encoding="utf-8").replace("{name}", str(file))
+        graph = file.suffix == ".onnx"
+        advice = "; a graph is written by `conformance export program -o model.onnx`" if graph else ""
+        _refuse(
+            context,
+            f"{file} should end with .py, since `conformance run` takes it as an adapter file{advice}",
+        )
+    return (TEMPLATES / f"{framework}.py.txt").read_text(encoding="utf-8").replace("{name}", str(file))

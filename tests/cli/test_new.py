@@ -11,10 +11,12 @@ def _in_a_folder_of_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("framework", ["numpy", "torch"])
+FRAMEWORKS = {"numpy": "numpy", "torch": "torch", "onnx": "onnxruntime"}
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_a_skeleton_runs_as_it_is(framework):
-    if framework == "torch":
-        pytest.importorskip("torch")
+    pytest.importorskip(FRAMEWORKS[framework])
     made = conformance("new", "mine.py", "--framework", framework)
     assert (made.exit_code, made.stderr) == (0, "")
     assert made.stdout == "mine.py is written; grade it with: conformance run mine.py\n"
@@ -28,11 +30,12 @@ def test_a_skeleton_runs_as_it_is(framework):
     assert end(Path("conformance-report"))["first_broken"] is None
 
 
-def test_a_skeleton_has_every_function_of_the_pack():
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_skeleton_has_every_function_of_the_pack(framework):
     from conformance.cli.options import open_pack
     from conformance.grading import entry_point
 
-    conformance("new", "mine.py")
+    conformance("new", "mine.py", "--framework", framework)
     text = Path("mine.py").read_text(encoding="utf-8")
     for operation in open_pack(None).operations.values():
         keyword = "class" if operation.model else "def"
@@ -58,6 +61,7 @@ def test_a_file_that_is_there_stays():
     ("args", "message"),
     [
         (["mine.txt"], "usage: mine.txt should end with .py, since `conformance run` takes it as an adapter file\n"),
+        (["mine.onnx", "--framework", "onnx"], "usage: mine.onnx should end with .py, since `conformance run` takes it as an adapter file; a graph is written by `conformance export program -o model.onnx`\n"),
         (["nowhere/mine.py"], "usage: nowhere/mine.py cannot be written: No such file or directory\n"),
     ],
 )  # fmt: skip
