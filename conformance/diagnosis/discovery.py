@@ -74,7 +74,7 @@ def best(
                 i = next((j for j in range(i) if not_a_number(records[j].array)), i)
             last = _last_right(records[:i], matches[:i])
             return Finding(_place(records, i, known.name, last, rank), rank)
-    return _by_absence(records, matches, true)
+    return _by_absence(records, matches, true, right)
 
 
 def not_a_number(array: Array) -> bool:
@@ -118,9 +118,18 @@ def _last_right(records: Sequence[Record], matches: Sequence[Known | None]) -> t
 
 
 def _by_absence(
-    records: Sequence[Record], matches: Sequence[Known | None], true: Sequence[Tensors]
+    records: Sequence[Record], matches: Sequence[Known | None], true: Sequence[Tensors], right: Index
 ) -> Finding | None:
-    """After the furthest right tensor, the first array of a tensor's size that is none of the program's."""
+    """The first array that is a tensor's values in another order, where they never stand in the right one.
+
+    Without such a one, after the furthest right tensor, the first array of a tensor's size that is none
+    of the program's.
+    """
+    seen = {known.name for known in matches if known is not None}
+    for i, record in enumerate(records):
+        other = right.scrambled(record.array, record.step) if matches[i] is None else None
+        if other is not None and other.name not in seen:
+            return Finding(_place(records, i, other.name, _last_right(records[:i], matches[:i]), 0), 0)
     last = _last_right(records, matches)
     name = last[1].name if last else ""
     order = {tap: i for i, tap in enumerate(name for step in true for name in step.inner)}

@@ -71,6 +71,8 @@ class Known:
         """
         shape = [n for n in array.shape if n > 1]
         ours = np.asarray(array, np.float64).reshape(-1)
+        if np.isneginf(self.values).any():
+            ours = np.where(ours < HIDDEN, -np.inf, ours)
         tensor = self.tensor.reshape([n for n in self.tensor.shape if n > 1])
         finite = np.isfinite(self.values)
         scale = np.sqrt(np.mean(np.where(finite, self.values, 0.0) ** 2)) + 1e-300
@@ -198,10 +200,34 @@ class Index:
         either = [self._match(m, step, False) for m in (mask, ~mask)]
         return min((k for k in either if k is not None), key=lambda k: k.twist(array), default=None)
 
+    def scrambled(self, array: Array, step: int | None = None) -> Known | None:
+        """The tensor of a call whose values an array has in another order; None for none."""
+        if array.dtype.kind != "f" or array.size < smallest(array):
+            return None
+        alike = [k for k in self._of_values(array) if k.whole and step in (None, k.step)]
+        if any(k.distance(array) <= CLOSE[self.dtype] for k in alike):
+            return None
+        return min(alike, key=lambda k: (k.obscurity, k.order), default=None)
+
     def _match(self, array: Array, step: int | None, kept: bool) -> Known | None:
+        near = self._of_values(array)
+        if array.dtype.kind == "b":
+            near = [k for k in near if k.tensor.dtype.kind == "b"]
+        if step is not None:
+            near = [k for k in near if k.step == step or (kept and k.step < step)]
+        likely: list[Known] = sorted(near, key=lambda k: (not k.whole, -k.step, k.obscurity, k.order))[:ALIKE]
+        apart = [k.distance(array) for k in likely]
+        nearest = min(apart, default=np.inf)
+        if nearest > CLOSE[self.dtype]:
+            return None
+        # Of those that are as near as rounding lets one tell, the first.
+        return next(k for k, distance in zip(likely, apart, strict=True) if distance <= 2 * nearest + EXACT)
+
+    def _of_values(self, array: Array) -> list[Known]:
+        """The tensors that have an array's values, in whichever order."""
         known = self.by_size.get(array.size)
         if not known:
-            return None
+            return []
         if array.size not in self.stacks:
             self.stacks[array.size] = Stack.of(known)
         stack, few, scales = self.stacks[array.size]
@@ -220,18 +246,7 @@ class Index:
             same = (stack[rows] == ours) | (np.isnan(stack[rows]) & np.isnan(ours))  # infinities too
             error = np.where(same, 0.0, stack[rows] - ours)
             off = np.sqrt(np.mean(error * error, axis=1))
-        near = [known[i] for i in rows[off <= close * scales[rows] + 1e-300]]
-        if array.dtype.kind == "b":
-            near = [k for k in near if k.tensor.dtype.kind == "b"]
-        if step is not None:
-            near = [k for k in near if k.step == step or (kept and k.step < step)]
-        likely: list[Known] = sorted(near, key=lambda k: (not k.whole, -k.step, k.obscurity, k.order))[:ALIKE]
-        apart = [k.distance(array) for k in likely]
-        nearest = min(apart, default=np.inf)
-        if nearest > CLOSE[self.dtype]:
-            return None
-        # Of those that are as near as rounding lets one tell, the first.
-        return next(k for k, distance in zip(likely, apart, strict=True) if distance <= 2 * nearest + EXACT)
+        return [known[i] for i in rows[off <= close * scales[rows] + 1e-300]]
 
 
 def sizes_of(arrays: Iterable[Array]) -> frozenset[int]:

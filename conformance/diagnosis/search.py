@@ -90,25 +90,28 @@ class Search:
             return hits[0]
         function = records[whole].function
         inside = [i for i, _ in hits if records[i].function == function]
-        if len(self.callers(inside)) < 2 and self.has_appeared(records[whole].step, hits[0][1].name, whole):
+        right = self.has_appeared(records[whole].step, hits[0][1].name, whole)
+        if len(self.callers(inside)) < 2 and right is not None:
             # Something is done to what was right: whoever had it done is to blame.
-            while self.handed_on(whole) != whole:
+            while records[right].function != records[whole].function and self.handed_on(whole) != whole:
                 whole = self.handed_on(whole)
             return whole, next(known for _, known in hits if known.obscurity != PIECE)
         return next(hit for hit in hits if hit[0] == inside[0])
 
-    def has_appeared(self, step: int | None, name: str, until: int) -> bool:
-        """Whether the right tensor of an equation is among the records before one."""
+    def has_appeared(self, step: int | None, name: str, until: int) -> int | None:
+        """Which record before one is the right tensor of an equation; None for none."""
         equation = name.partition(":")[0].partition("~")[0]
         inner = self.true[step or 0].inner
         true = next((t for n, t in inner.items() if n.partition("~")[0] == equation), None)
         if true is None:
-            return False
+            return None
         values = np.sort(true.array, axis=None)
-        return any(
-            known is not None and known.values.size == values.size and np.allclose(known.values, values)
-            for known in self.matches[:until]
+        found = (
+            i
+            for i, known in enumerate(self.matches[:until])
+            if known is not None and known.values.size == values.size and np.allclose(known.values, values)
         )
+        return next(found, None)
 
     def passed_on(self, own: Hit | None) -> Hit | None:
         """Before a hit, what an equation was given, where the same function binds it."""
@@ -194,7 +197,7 @@ class Search:
             fresh = right.step == any_.step
             passed = fresh and any_.obscurity and equation_of(any_.name)[1] != RESULT
             if (whole or passed) and self.is_renamed(i, returned=whole):
-                return i, any_
+                return self.made_again(self.handed_on(i), until), any_
         return None if made else next(iter(direct), None)
 
     def is_recorded(self, wrong: Known) -> bool:
@@ -213,6 +216,27 @@ class Search:
             return i
         following = records[i + 1].function != records[i].function
         return i + 1 if following and self.contents[i + 1] == self.contents[i] else i
+
+    def made_again(self, i: int, until: int) -> int:
+        """Where the function that binds an array binds the same values again, on another line: that is the copy."""
+        records = self.records
+        if not records[i].variable.isidentifier():
+            return i
+        again = (
+            j
+            for j in range(i + 1, until)
+            if records[j].function == records[i].function
+            and records[j].variable.isidentifier()
+            and records[j].variable not in ("return", records[i].variable)
+            and self.contents[j] == self.contents[i]
+            and self.right_name(j) == self.right_name(i)
+        )
+        return next(again, i)
+
+    def right_name(self, i: int) -> str:
+        """The right tensor that a record is."""
+        known = self.matches[i]
+        return "" if known is None else known.name
 
     def is_part(self, right: Known, own: Known) -> bool:
         """Whether what should be an equation's is only a part of it, or another's that was replaced as well."""
