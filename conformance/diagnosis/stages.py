@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from conformance.diagnosis.discovery import SURE, Finding
 from conformance.judging.common import Question
 from conformance.judging.compare import compare
+from conformance.language.arithmetic import Array
+from conformance.language.tensors import Named
 from conformance.results.records import Place
+
+VANISHES = 104.0
+"""exp of minus this is less than the smallest number of float32, so of any narrower dtype."""
 
 
 def first_wrong_stage(question: Question) -> Finding | None:
@@ -29,12 +36,27 @@ def first_wrong_stage(question: Question) -> Finding | None:
                 continue
             order = [want.axes.index(axis) for axis in got.axes]
             allowed = bench.local_allowed(scenario, dtype, i, tap).transpose(order)
-            counts = question.counted(i, got)
+            counts = shown(got, want.array.transpose(order), question.counted(i, got))
             if compare(tap, got, want.array.transpose(order), allowed, counts).agrees:
                 last_right = tap
                 continue
             return found_at(graph.taps.get(tap), tap, graph.taps.get(last_right), last_right)
     return None
+
+
+def shown(got: Named[Array], want: Array, counts: Array | None) -> Array | None:
+    """Where a stage is compared: not where the program has -inf and the graph something of no weight.
+
+    A mask's fill is a finite number in most graphs; what it hides has to vanish beside its row's largest.
+    """
+    hidden = np.isneginf(want)
+    if not hidden.any():
+        return counts
+    largest = np.max(want, axis=-1, keepdims=True, initial=-np.inf)
+    with np.errstate(all="ignore"):
+        vanishes = hidden & (np.asarray(got.array, np.float64) <= largest - VANISHES)
+    vanishes = vanishes | (hidden & np.isneginf(largest))
+    return np.asarray(~vanishes if counts is None else ~vanishes & counts)
 
 
 def found_at(node: Place | None, tap: str, last: Place | None = None, last_right: str = "") -> Finding:
