@@ -27,7 +27,8 @@ LEVELS = {
     "all": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
 }
 USUAL = "all"
-SESSIONS_HELD = 6
+LARGE = RECIPE["large"]
+SESSIONS_HELD = 1 if LARGE else 6
 TYPES = {
     "int64": np.int64, "int32": np.int32, "bool": np.bool_,
     "float": np.float32, "float16": np.float16, "double": np.float64,
@@ -160,7 +161,7 @@ def _replaced(params):
         for entry in RECIPE["parameters"][name]:
             initializer = entry["initializer"]
             if initializer not in made:
-                made[initializer] = np.load(FOLDER / entry["file"], allow_pickle=False)
+                made[initializer] = _raw(entry["file"])
             own = made[initializer]
             view = own.T if entry["transposed"] else own
             values = np.asarray(array) * entry["factor"] if "factor" in entry else np.asarray(array)
@@ -174,6 +175,13 @@ def _replaced(params):
     return made
 
 
+def _raw(file):
+    """A weight of the file: written into the folder, or where the model has it."""
+    if isinstance(file, str):
+        return np.load(FOLDER / file, allow_pickle=False)
+    return np.array(np.memmap(file["path"], file["dtype"], "r", file["offset"], tuple(file["shape"])))
+
+
 class _Runner:
     """What a model with a cache and one without share."""
 
@@ -181,9 +189,10 @@ class _Runner:
         """`params` are those that differ from the file's own."""
         self.config = config
         self.level = getattr(config, "optimisation", USUAL) if "optimisation" in vars(config) else USUAL
-        self.always_tapped = "tapped" in vars(config)
+        # Of a large file one session is held; what is asked as usual and what is asked of inner values share it.
+        self.always_tapped = "tapped" in vars(config) or (LARGE and "optimisation" not in vars(config))
         self.weights = _replaced(params)
-        session(self.level, False, self.weights)
+        session(self.level, self.always_tapped, self.weights)
 
     def run(self, tokens, attention_mask, positions, past, tap):
         """Logits and the present of each layer."""
@@ -257,4 +266,4 @@ else:
             return self.run(tokens, attention_mask, positions, self.empty(len(tokens)), tap)[0]
 
 
-session()  # whatever the runtime has against the file, it says here
+session(tapped=LARGE)  # whatever the runtime has against the file, it says here

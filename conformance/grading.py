@@ -22,6 +22,7 @@ from conformance.language.errors import NOWHERE, PackError
 from conformance.language.program import Text, holds, key_of
 from conformance.pack.load import cases_of
 from conformance.pack.model import RUNGS, Case, Claim, Either, Operation, Pack, Variant
+from conformance.plan import large
 from conformance.plan.scenario import Scenario, Scenarios
 from conformance.plan.selection import Selection
 from conformance.plan.variants import Graded
@@ -196,6 +197,11 @@ class Grader:
         """The judgement of one item; None where the claim is about another form of the operation."""
         if item.refusal is not None:
             return Judgement("unsupported", item.refusal)
+        own = self.scenarios.own
+        if own is not None and own.large and self.pack.operations[item.case.operation].model:
+            left_out = large.refusal(item.claim, item.case, own, self.pack)
+            if left_out is not None:
+                return Judgement("unsupported", left_out)
         try:
             scenario = self.scenario(item.case, item.variant, item.dtype)
             if scenario is None or not holds(item.claim.when, scenario.choices):

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from conformance.judging.program_bench import ProgramBench, ProgramSession
 from conformance.known import Known
 from conformance.pack.flow import layer_flow
 from conformance.pack.model import Pack, Variant
+from conformance.plan.large import note
 from conformance.plan.selection import Selection, SelectionError, unknown_variant
 from conformance.plan.variants import Graded, VariantError, resolve
 from conformance.plan.waivers import Waiver, waiver_of
@@ -39,8 +40,16 @@ from conformance.results.summary import Summary, end_line, summarise
 from conformance.serving import serving
 from conformance.session import Limits, Offer, TargetError
 from conformance.session.listening import Listening
+from conformance.session.session import BYTES_REMEMBERED
 from conformance.targets import Target
 
+if TYPE_CHECKING:
+    from conformance.onnx.serving import Graph
+
+REMEMBERED = 32 << 20
+"""Bytes of a large target's answers that are kept."""
+NUMBERS_OF_A_TIMEOUT = 100_000_000
+"""Weights for which a call has its time once more."""
 REPRODUCTIONS = 40
 """Array files written for failures of one run; a file of a hundred red claims needs no more."""
 
@@ -96,8 +105,9 @@ def run(
                         served.path,
                         names=names,
                         python=options.python,
-                        limits=options.limits,
+                        limits=limits_of(options.limits, served.graph),
                         arguments=served.arguments,
+                        bytes_remembered=REMEMBERED if is_large(served.graph) else BYTES_REMEMBERED,
                     )
                 )
             )
@@ -122,9 +132,10 @@ def run(
         output = _Output(pack, target, offer, grader, writer, events, options.waivers)
         variants = () if graded.undeclared else tuple(v.name for v in graded.variants)
         drawn = flow_lines(pack, graded.variants[0]) if graded.variants else []
-        output.write(
-            {**run_line(pack, target, variants, dtypes, seed, session.isolation, offer), "flow": drawn}
-        )
+        first = {**run_line(pack, target, variants, dtypes, seed, session.isolation, offer), "flow": drawn}
+        if served.graph is not None and is_large(served.graph):
+            first["notes"] = [jsonable(note(served.graph.own.numbers))]
+        output.write(first)
         events.started(Counter(item.claim.rung for item in planned.items))
         verdicts = output.grade(planned.items)
         graph = served.graph is not None
@@ -137,6 +148,18 @@ def run(
         notes = grader.namer.locator.notes if grader.namer else []
         output.write({**end, "printed": session.printed, "faults": grader.faults, "trace_notes": notes[:20]})
     return summary
+
+
+def is_large(graph: Graph | None) -> bool:
+    """Whether the target brings very many weights along."""
+    return graph is not None and graph.own.large
+
+
+def limits_of(limits: Limits, graph: Graph | None) -> Limits:
+    """The limits of a run: a call may first have to put the weights of a large graph into the runtime."""
+    if graph is None or not graph.own.large:
+        return limits
+    return replace(limits, timeout=limits.timeout * (1 + graph.own.numbers / NUMBERS_OF_A_TIMEOUT))
 
 
 def explained(error: TargetError | VariantError, target: Target) -> TargetError | VariantError:

@@ -16,7 +16,7 @@ from conformance.judging.bench import Bench
 from conformance.judging.common import last_position
 from conformance.judging.observe import Observation
 from conformance.judging.spreads import in_order, in_place
-from conformance.language.arithmetic import Array, Float64
+from conformance.language.arithmetic import Array
 from conformance.language.errors import PackError
 from conformance.language.program import Mistake, Program
 from conformance.language.tensors import Named
@@ -76,7 +76,7 @@ class Fitter:
         key = (scenario.key, suspect.names, suspect.forms)
         if key not in self.readings:
             try:
-                self.readings[key] = scenario.read(Float64(), suspect.program)
+                self.readings[key] = scenario.read(scenario.arithmetic, suspect.program)
             except UNREADABLE:
                 self.readings[key] = None
         return self.readings[key]
@@ -238,7 +238,10 @@ def stage_fit(bench: Bench, scenario: Scenario, suspect: Suspect, dtype: str, ta
     made: list[dict[str, Named[Array]]] = [{} for _ in seen.steps]
     try:
         scenario.read(
-            Float64(), suspect.program, lambda i: in_place(seen.steps[i].taps, made[i], lambda a: a)
+            scenario.arithmetic,
+            suspect.program,
+            lambda i: in_place(seen.steps[i].taps, made[i], lambda a: a),
+            keep_taps=False,
         )
     except UNREADABLE:
         return NO_FIT

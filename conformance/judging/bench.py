@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from conformance.judging.large_spreads import Kept, LargeSpreads
 from conformance.judging.observe import Observation, call_of, interleaved_call, observation, prefix_call
 from conformance.judging.spreads import Spreads, in_place
-from conformance.language.arithmetic import Array, Float64
+from conformance.language.arithmetic import Array
 from conformance.language.program import Program
 from conformance.language.tensors import Named
+from conformance.plan.large import stages_are_seen
 from conformance.plan.scenario import Scenario, Tensors
 from conformance.session import Call, Offer, Outcome, Returned
 from conformance.tolerance import tolerance
@@ -50,14 +52,18 @@ class Bench:
     """What was read of the target, where it is a graph."""
 
     def __post_init__(self) -> None:
-        """The spreads read the program as this bench does."""
-        self.spreads = Spreads(self.expected, self.store)
+        """The spreads read the program as this bench does. Of a large target little is kept."""
+        if self.graph is not None and self.graph.own.large:
+            self.observed, self.exact, self.locals = Kept(2), Kept(2), Kept(1)
+            self.spreads: Spreads = LargeSpreads(self.expected, self.store)
+        else:
+            self.spreads = Spreads(self.expected, self.store)
 
     # -- the target ---------------------------------------------------------------------------
 
     def observe(self, scenario: Scenario, dtype: str, repetition: int = 0) -> Observation:
         """What the target makes of a scenario. `repetition` asks for the same call again."""
-        tap = scenario.operation.taps
+        tap = scenario.operation.taps and stages_are_seen(scenario)
         key = (scenario.key, dtype, tap, repetition)
         if key not in self.observed:
             self.observed[key] = self._observe(scenario, dtype, tap, repetition)
@@ -120,12 +126,12 @@ class Bench:
     def expected(self, scenario: Scenario) -> list[Tensors]:
         """The exact reading, call by call."""
         if scenario.key not in self.exact:
-            self.exact[scenario.key] = scenario.read(Float64())
+            self.exact[scenario.key] = scenario.read(scenario.arithmetic, keep_taps=stages_are_seen(scenario))
         return self.exact[scenario.key]
 
     def patched(self, scenario: Scenario, program: Program) -> list[Tensors]:
         """The exact reading of another program, not kept."""
-        return scenario.read(Float64(), program)
+        return scenario.read(scenario.arithmetic, program)
 
     def sigma(self, scenario: Scenario, dtype: str, step: int, name: str) -> Array:
         """The spread σ of an output or tap of one call."""
@@ -157,7 +163,11 @@ class Bench:
         if key not in self.locals:
             seen = self.observe(scenario, dtype)
             made: list[dict[str, Named[Array]]] = [{} for _ in seen.steps]
-            scenario.read(Float64(), substitute=lambda i: in_place(seen.steps[i].taps, made[i], lambda a: a))
+            scenario.read(
+                scenario.arithmetic,
+                substitute=lambda i: in_place(seen.steps[i].taps, made[i], lambda a: a),
+                keep_taps=False,
+            )
             self.locals[key] = made
         return self.locals[key]
 

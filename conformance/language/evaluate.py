@@ -51,6 +51,7 @@ class Reading(Generic[A]):
     numbers: Mapping[str, float] = field(default_factory=dict)
     state: dict[str, Value] = field(default_factory=dict)
     taps: dict[str, Named[A]] = field(default_factory=dict)
+    keep_taps: bool = True
     declared: dict[str, Parameter] = field(default_factory=dict)
     inner: dict[str, Named[A]] | None = None
     counted: dict[str, int] = field(default_factory=dict)
@@ -187,7 +188,8 @@ class Scope(Names[A]):
         if not self.reading.program.tap(self.function.name, name) or value is None:
             return value
         tensor = self.reading.substitute(self.at + name, self.tensor(value))
-        self.reading.taps[self.at + name] = tensor
+        if self.reading.keep_taps:
+            self.reading.taps[self.at + name] = tensor
         if self.reading.inner is not None:
             self.reading.inner[self.at + name] = tensor
         return tensor

@@ -117,6 +117,7 @@ def _prepare(request: Mapping[str, Any]) -> Any:
     from conformance.onnx.reading import read_model
     from conformance.onnx.recipe import recipe
     from conformance.onnx.structure import read_structure
+    from conformance.plan.own import MANY
 
     path, folder = Path(request["path"]), Path(request["folder"])
     model = read_model(path)
@@ -126,7 +127,7 @@ def _prepare(request: Mapping[str, Any]) -> Any:
     if operation is not None:
         (folder / "recipe.json").write_text(json.dumps({"operation": operation}), encoding="utf-8")
         return {"facts": None}
-    made = recipe(structure, folder, request.get("names") or {})
+    made = recipe(structure, folder, request.get("names") or {}, request.get("many", MANY))
     (folder / "recipe.json").write_text(json.dumps(made), encoding="utf-8")
     return {"facts": msgspec.to_builtins(describe(structure, path.name))}
 

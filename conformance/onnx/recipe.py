@@ -20,6 +20,7 @@ from conformance.onnx.reading import OUTER, Unreadable
 from conformance.onnx.structure import Structure
 from conformance.onnx.taps import find_taps
 from conformance.onnx.weights import find_weights
+from conformance.plan.own import MANY
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 SAME = 1e-7
 
 
-def recipe(structure: Structure, folder: Path, names: Mapping[str, Any]) -> dict[str, Any]:
-    """The recipe; raw weights are written to `folder`, one array file each.
+def recipe(structure: Structure, folder: Path, names: Mapping[str, Any], many: int = MANY) -> dict[str, Any]:
+    """The recipe; raw weights are written to `folder`, one array file each. From `many` numbers on it is large.
 
     Raises `Unreadable` where tokens or logits are not recognised.
     """
@@ -90,6 +91,7 @@ def recipe(structure: Structure, folder: Path, names: Mapping[str, Any]) -> dict
         "sizes": variant.sizes(structure),
         "dtype": _dtype(structure),
         "counts_padding": _counts_padding(structure),
+        "large": raw.numbers > many,
     }
 
 
@@ -111,31 +113,61 @@ def check_ends(structure: Structure) -> None:
             )
 
 
+IN_PLACE = 1 << 16
+"""Bytes of a weight from which on it is read where it stands, and not copied."""
+PLAIN = frozenset({"FLOAT", "FLOAT16", "DOUBLE"})
+
+
 class _Raw:
-    """Initializers written out, each once."""
+    """Initializers written out, each once; large ones stay where they are."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._written: dict[ir.Value, tuple[str, Array]] = {}
+        self._written: dict[ir.Value, tuple[str | dict[str, Any], Array]] = {}
 
-    def file(self, value: ir.Value) -> str:
-        """The file that holds an initializer."""
+    def file(self, value: ir.Value) -> str | dict[str, Any]:
+        """The file that holds an initializer: a name in the folder, or where its bytes are."""
         return self._entry(value)[0]
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers all of them hold."""
+        return sum(array.size for _, array in self._written.values())
 
     def array(self, value: ir.Value) -> Array:
         """Its numbers."""
         return self._entry(value)[1]
 
-    def _entry(self, value: ir.Value) -> tuple[str, Array]:
+    def _entry(self, value: ir.Value) -> tuple[str | dict[str, Any], Array]:
         if value not in self._written:
             assert value.const_value is not None
             array = np.asarray(value.const_value.numpy())
+            there = _in_place(value.const_value)
+            if there is not None:
+                self._written[value] = there, array
+                return self._written[value]
             if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
                 array = array.astype(np.float32)  # bfloat16
             name = f"{len(self._written)}.npy"
             np.save(self._folder / name, array, allow_pickle=False)
             self._written[value] = name, array
         return self._written[value]
+
+
+def _in_place(tensor: ir.TensorProtocol) -> dict[str, Any] | None:
+    """Where the bytes of a large weight stand; None where it is written out."""
+    import onnx_ir as ir
+
+    if not isinstance(tensor, ir.ExternalTensor) or tensor.nbytes < IN_PLACE:
+        return None
+    if tensor.dtype.name not in PLAIN:
+        return None
+    return {
+        "path": str(tensor.path),
+        "offset": tensor.offset or 0,
+        "dtype": tensor.dtype.numpy().newbyteorder("<").str,
+        "shape": [int(size) for size in tensor.shape.numpy()],
+    }
 
 
 def _tied(structure: Structure, parameters: dict[str, Any], raw: _Raw) -> bool | None:

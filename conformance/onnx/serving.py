@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,7 +73,11 @@ def serving_onnx(model: Path, names: Mapping[str, Any]) -> Iterator[Served]:
             (Path(folder) / "recipe.json").write_text(json.dumps(recipe), encoding="utf-8")
         parameters = dict(_parameters(recipe, Path(folder)))
         taps = {name: Place(node=tap["node"], op_type=tap["op_type"]) for name, tap in recipe["taps"].items()}
-        own = Own(recipe["sizes"], parameters, tuple(recipe["missing"]))
+        inputs = recipe["inputs"]
+        lacks = frozenset(
+            name for name, key in (("cache", "past"), ("positions", "positions")) if not inputs[key]
+        )
+        own = Own(recipe["sizes"], parameters, tuple(recipe["missing"]), lacks)
         adapter = bundled("adapters") / ADAPTER
         yield Served(
             adapter,
@@ -102,20 +106,38 @@ def unfolded(facts: GraphFacts, recipe: dict[str, Any]) -> GraphFacts:
 
 
 def _parameters(recipe: Mapping[str, Any], folder: Path) -> Iterator[tuple[str, Array]]:
-    """The file's weights by canonical name, in float64."""
+    """The file's weights by canonical name: in float64, or of a large file as they are stored."""
     raw: dict[str, Array] = {}
     for name, entries in recipe["parameters"].items():
         entry = entries[0]
-        file = entry["file"]
-        if file not in raw:
-            raw[file] = np.load(folder / file, allow_pickle=False, mmap_mode="r")
-        array = raw[file].T if entry["transposed"] else raw[file]
+        key = json.dumps(entry["file"])
+        if key not in raw:
+            raw[key] = stored(entry["file"], folder)
+        array = raw[key].T if entry["transposed"] else raw[key]
         if entry["index"] is not None:
             flat = array if array.ndim == 2 else array.reshape(-1)
-            array = np.take(flat, entry["index"], axis=entry["axis"] if flat.ndim == 2 else 0)
+            array = _taken(flat, entry["index"], entry["axis"] if flat.ndim == 2 else 0)
         elif array.ndim > 2 or (array.ndim == 2 and array.shape[0] == 1 and not name.endswith("embed")):
             array = array.reshape(-1)
-        yield name, np.array(array, np.float64) / entry.get("factor", 1.0)
+        if "factor" in entry:
+            array = np.array(array, np.float64) / entry["factor"]
+        yield name, array if recipe["large"] else np.array(array, np.float64)
+
+
+def stored(file: str | Mapping[str, Any], folder: Path) -> Array:
+    """A weight as it stands in a file, mapped: of the folder, or where the model itself has it."""
+    if isinstance(file, str):
+        return np.asarray(np.load(folder / file, allow_pickle=False, mmap_mode="r"))
+    shape = tuple(file["shape"])
+    return np.asarray(np.memmap(file["path"], file["dtype"], "r", file["offset"], shape))
+
+
+def _taken(array: Array, index: Sequence[int], axis: int) -> Array:
+    """Entries along an axis; a view where they stand side by side."""
+    first, last = index[0], index[-1]
+    if list(index) == list(range(first, last + 1)):
+        return array[first : last + 1] if axis == 0 else array[:, first : last + 1]
+    return np.take(array, index, axis=axis)
 
 
 def runtime_error(error: TargetError, model: Path) -> TargetError:

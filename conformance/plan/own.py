@@ -6,14 +6,23 @@ case draws weights of its own, or an experiment changes some, those alone are pu
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from conformance.language.arithmetic import Array
 from conformance.language.program import Text
 from conformance.pack.model import Case, Pack
+
+MANY = 20_000_000
+"""Numbers in weights from which on a target is graded as a large one."""
+SAMPLED = 1 << 16
+"""Elements of a weight that tell it from another, beside two sums of all of them."""
 
 
 @dataclass(frozen=True)
@@ -22,13 +31,31 @@ class Own:
 
     Attributes:
         sizes: by the names of `config`; those that are None are the case's.
-        parameters: by canonical name, float arrays; what the program needs and is not here, is drawn.
+        parameters: by canonical name, float arrays: of a large target as they are stored, of others in
+            float64; what the program needs and is not here, is drawn.
         missing: what could not be read of the target, in words.
+        lacks: what its model cannot be given, `cache` or `positions`.
     """
 
     sizes: Mapping[str, int | None]
     parameters: Mapping[str, Array]
     missing: tuple[str, ...] = ()
+    lacks: frozenset[str] = frozenset()
+
+    @cached_property
+    def numbers(self) -> int:
+        """How many numbers its weights hold."""
+        return sum(array.size for array in self.parameters.values())
+
+    @property
+    def large(self) -> bool:
+        """Whether it has too many weights to be read in float64, many times over."""
+        return self.numbers > MANY
+
+    @cached_property
+    def digests(self) -> dict[str, str]:
+        """What stands for the contents of each weight of a large target: cheaper than a hash of all of it."""
+        return {name: _digest(array) for name, array in self.parameters.items()}
 
     def size(self, name: str, otherwise: int) -> int:
         """A size by its name in `config`."""
@@ -73,3 +100,12 @@ class Own:
                 f"用例要重新抽取 `{absent[0]}`，但在该文件中没有找到",
             )
         return None
+
+
+def _digest(array: Array) -> str:
+    """Equal arrays have equal ones; any one number that differs makes another, and so does nearly any change."""
+    dense = np.ascontiguousarray(array.T if array.flags.f_contiguous else array).reshape(-1)
+    words = dense.view(f"u{dense.dtype.itemsize}")
+    sums = (int(np.bitwise_xor.reduce(words)), int(words.sum(dtype=np.uint64)))
+    head = repr((array.shape, array.dtype.str, array.flags.f_contiguous, sums)).encode()
+    return hashlib.sha256(head + words[:: max(1, len(words) // SAMPLED)].tobytes()).hexdigest()

@@ -26,6 +26,7 @@ from conformance.pack.model import Case, Draw, Operation, Pack, Variant
 from conformance.plan import draws
 from conformance.plan.own import Own
 from conformance.plan.relevance import relevant_choices
+from conformance.stored import Stored
 
 
 @dataclass(frozen=True)
@@ -98,10 +99,23 @@ class Scenario:
         for group in (self.given, self.parameters):
             for name in sorted(group):
                 tensor = group[name]
+                if self.own is not None and self.own.large and tensor.array is self.own.parameters.get(name):
+                    total.update(repr((name, tensor.axes, self.own.digests[name])).encode())
+                    continue
                 array = np.ascontiguousarray(tensor.array)
                 total.update(repr((name, tensor.axes, array.shape, array.dtype.str)).encode())
                 total.update(array.tobytes())
         return total.hexdigest()
+
+    @property
+    def arithmetic(self) -> Float64:
+        """In which expected values are read: float64, but for products with the weights of a large target."""
+        return Stored() if self.large else Float64()
+
+    @property
+    def large(self) -> bool:
+        """Whether the target brings very many weights along."""
+        return self.own is not None and self.own.large
 
     @property
     def cached(self) -> bool:
@@ -144,13 +158,15 @@ class Scenario:
         program: Program | None = None,
         substitute: Callable[[int], Substitute] | None = None,
         inner: bool = False,
+        keep_taps: bool = True,
     ) -> list[Tensors]:
         """The program read call by call; `substitute(i)` stands in for tensors of call i.
 
-        With `inner`, tensors that have no name outside and the pieces of equations are kept too, as
+        Without `keep_taps` no tap is kept, only outputs. With `inner`, tensors that have no name outside and the pieces of equations are kept too, as
         the program laid them out and in the order in which it made them.
         """
         reading = self.reading(arithmetic, program)
+        reading.keep_taps = keep_taps
         results = []
         for i, step in enumerate(self.steps()):
             reading.substitute = substitute(i) if substitute else keep

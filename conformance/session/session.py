@@ -47,6 +47,7 @@ class Session:
         python: str | None = None,
         limits: Limits | None = None,
         arguments: Sequence[str] = (),
+        bytes_remembered: int = BYTES_REMEMBERED,
     ) -> None:
         """Prepares a session; nothing is started yet.
 
@@ -57,6 +58,7 @@ class Session:
             limits: default `Limits()`.
             arguments: what the adapter finds in `sys.argv[1:]`; paths must be absolute, since it
                 runs in a folder of its own.
+            bytes_remembered: how much of results is kept, for calls that are made again.
         """
         self.offer: Offer | None = None
         self.seconds_inside = 0.0
@@ -73,6 +75,7 @@ class Session:
         self._strikes: Counter[tuple[str, str]] = Counter()
         self._remembered: dict[tuple[str, str], Outcome] = {}
         self._bytes_remembered = 0
+        self._most_remembered = bytes_remembered
 
     def __enter__(self) -> Self:
         return self
@@ -307,7 +310,7 @@ class Session:
                 size += sum(array.nbytes for array in (*output.tensors.values(), *output.taps.values()))
         self._remembered[key] = outcome
         self._bytes_remembered += size
-        while self._bytes_remembered > BYTES_REMEMBERED and len(self._remembered) > 1:
+        while self._bytes_remembered > self._most_remembered and len(self._remembered) > 1:
             self._remembered.clear()  # rare; all of it is simpler than the oldest of it
             self._bytes_remembered = 0
 
