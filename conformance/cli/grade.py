@@ -79,7 +79,8 @@ def _grade(given: dict[str, Any]) -> int:
     # forked should have no thread.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
-    from conformance.many.pool import Pool, cores
+    from conformance.many.pool import Pool, cores, forks
+    from conformance.many.row import load
     from conformance.reports.grading_progress import GradingProgress
 
     folder: Path = given["folder"]
@@ -103,6 +104,8 @@ def _grade(given: dict[str, Any]) -> int:
         names = [row.job.submission.name for row in running]
         progress.watch(len(entries), [row.fraction for row in running], names)
 
+    if forks():
+        load()
     pool = Pool(given["jobs"] or cores(), finished, watch)
     rows = pool.run(jobs)
     progress.clear()

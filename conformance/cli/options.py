@@ -168,9 +168,13 @@ def pack_folder(folder: Path | None) -> Path:
 
 def open_pack(folder: Path | None, *, mistakes: bool = False) -> Pack:
     """The pack of `--pack`, or the bundled one; `mistakes` checks those too. Raises `PackError`."""
+    import gc
+
     from conformance.checked_pack import open_checked
 
-    return open_checked(pack_folder(folder), mistakes=mistakes)
+    pack = open_checked(pack_folder(folder), mistakes=mistakes)
+    gc.freeze()  # a hundred thousand objects that stay to the end: collecting garbage need not look at them
+    return pack
 
 
 def make_options(

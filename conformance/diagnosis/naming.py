@@ -10,6 +10,7 @@ import itertools
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from conformance.diagnosis.place import Locator
 from conformance.diagnosis.stages import found_at
 from conformance.judging.bench import Bench
 from conformance.judging.common import Question, spread_over
-from conformance.judging.experiment import changed
+from conformance.judging.experiment import after_change
 from conformance.language.arithmetic import Array
 from conformance.language.program import Choices, Mistake, Program, Text
 from conformance.pack.model import Pack
@@ -52,13 +53,16 @@ class Namer:
         default_factory=dict
     )
     tried: set[tuple[str, ...]] = field(default_factory=set)
-    all_suspects: list[Suspect] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Every mistake of the pack is a suspect."""
+        """Nothing is worked out before something fails."""
         self.fitter = Fitter(self.bench)
         self.locator = Locator(self.fitter)
-        self.all_suspects = suspects(self.pack.program)
+
+    @cached_property
+    def all_suspects(self) -> list[Suspect]:
+        """Every mistake of the pack is one."""
+        return suspects(self.pack.program)
 
     def witness(self, question: Question) -> None:
         """Remember that a scenario was put to the target: a name will have to fit it too."""
@@ -112,7 +116,7 @@ class Namer:
             return question
         if not right(question):
             return question
-        return replace(question, scenario=changed(question.scenario, question.claim.body))
+        return replace(question, scenario=after_change(question))
 
     def diagnoses(self, found: Sequence[tuple[float, Suspect]]) -> Iterator[Diagnosis]:
         """Fits as they stand in a result: one entry for each mistake, or pair of them."""

@@ -16,7 +16,6 @@ from conformance.judging.large_spreads import Kept, LargeSpreads
 from conformance.judging.observe import Observation, call_of, interleaved_call, observation, prefix_call
 from conformance.judging.spreads import Spreads, in_place
 from conformance.language.arithmetic import Array
-from conformance.language.program import Program
 from conformance.language.tensors import Named
 from conformance.plan.large import stages_are_seen
 from conformance.plan.scenario import Scenario, Tensors
@@ -129,9 +128,14 @@ class Bench:
             self.exact[scenario.key] = scenario.read(scenario.arithmetic, keep_taps=stages_are_seen(scenario))
         return self.exact[scenario.key]
 
-    def patched(self, scenario: Scenario, program: Program) -> list[Tensors]:
-        """The exact reading of another program, not kept."""
-        return scenario.read(scenario.arithmetic, program)
+    def mistaken(self, scenario: Scenario, mistake: str) -> list[Tensors]:
+        """The exact reading of the program with a mistake made. Raises `PackError` where it does not fit."""
+        if scenario.large:
+            return scenario.read(scenario.arithmetic, scenario.pack.program.patched(mistake))
+        key = f"{scenario.key}/{mistake}"
+        if key not in self.exact:
+            self.exact[key] = scenario.read(scenario.arithmetic, scenario.pack.program.patched(mistake))
+        return self.exact[key]
 
     def sigma(self, scenario: Scenario, dtype: str, step: int, name: str) -> Array:
         """The spread σ of an output or tap of one call."""

@@ -28,7 +28,7 @@ def judge(question: Question) -> Judgement:
         return unusable
     pack = question.scenario.pack
     try:
-        wrong = question.bench.patched(question.scenario, pack.program.patched(body.mistake))
+        wrong = question.bench.mistaken(question.scenario, body.mistake)
     except PackError:
         # At these sizes nobody can make the mistake: its shapes do not fit.
         return Judgement(

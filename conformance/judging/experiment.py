@@ -39,7 +39,7 @@ def reads(claim: Claim) -> frozenset[str]:
 def judge(question: Question) -> Judgement:
     """Run the scenario as it is and changed, and compare."""
     body: ExperimentDocument = question.claim.body
-    other = replace(question, scenario=changed(question.scenario, body))
+    other = replace(question, scenario=after_change(question))
     before = question.observation()
     if body.interleave:
         after = question.bench.interleave(question.scenario, other.scenario, question.dtype)
@@ -66,6 +66,14 @@ def _where(where: str | bool, claim: Claim) -> Expression | None:
 
 
 # -- what is changed ------------------------------------------------------------------------------
+
+
+def after_change(question: Question) -> Scenario:
+    """The changed scenario of a claim; of a large target it is not kept."""
+    scenario, claim = question.scenario, question.claim
+    if scenario.large:
+        return changed(scenario, claim.body)
+    return scenario.derive(("changed", claim.id), lambda: changed(scenario, claim.body))
 
 
 def changed(scenario: Scenario, body: ExperimentDocument) -> Scenario:

@@ -6,6 +6,7 @@ to the parent is how far it has got, and in the end why there is no verdict, whe
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -71,6 +72,15 @@ def opened(folder: Path) -> Pack:
     return _packs[folder]
 
 
+def load() -> None:
+    """Imports all that grading takes, and compiles its page, so that a child that is forked has it."""
+    import conformance.reports.formats  # noqa: F401
+    import conformance.runner  # noqa: F401
+    from conformance.reports import html, page  # noqa: F401
+
+    page.template("report.html")
+
+
 def prepare(job: Job, variants: Sequence[str], dtypes: Sequence[str]) -> None:
     """Works out, once for all rows forked from now on, what targets of these variants and dtypes are compared with."""
     from conformance.cli.options import make_options
@@ -90,6 +100,7 @@ def work(job: Job, sending: Connection, others: tuple[Connection, ...] = ()) -> 
     """
     for connection in others:
         connection.close()
+    gc.freeze()  # what was there before lives as long as this process: nothing of it need be looked at
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with suppress(OSError):
         os.setpgid(

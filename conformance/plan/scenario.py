@@ -66,6 +66,14 @@ class Scenario:
     function: str = ""
     own: Own | None = None
     """What the target brings along, where it does."""
+    derived: dict[object, Scenario] = field(default_factory=dict, init=False, repr=False)
+    """Scenarios that claims make of this one, by what they change: who grades many makes each once."""
+
+    def derive(self, what: object, make: Callable[[], Scenario]) -> Scenario:
+        """The scenario that `make` makes of this one, made once for each `what`."""
+        if what not in self.derived:
+            self.derived[what] = make()
+        return self.derived[what]
 
     @property
     def sent(self) -> dict[str, Array]:
@@ -162,7 +170,7 @@ class Scenario:
     ) -> list[Tensors]:
         """The program read call by call; `substitute(i)` stands in for tensors of call i.
 
-        Without `keep_taps` no tap is kept, only outputs. With `inner`, tensors that have no name outside and the pieces of equations are kept too, as
+        Without `keep_taps` only the main output is kept. With `inner`, tensors that have no name outside and the pieces of equations are kept too, as
         the program laid them out and in the order in which it made them.
         """
         reading = self.reading(arithmetic, program)
