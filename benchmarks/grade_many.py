@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import subprocess
 import sys
 import tempfile
@@ -32,6 +33,12 @@ def bare(copies: int) -> float:
     return time.perf_counter() - begun
 
 
+def processor() -> float:
+    """Seconds of processor that all children took so far."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
 def main() -> None:
     """Print one table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -46,20 +53,27 @@ def main() -> None:
         for i in range(given.copies):
             (folder / f"student-{i:03}.py").write_text(source, encoding="utf-8")
         command = [sys.executable, "-m", "conformance", "grade", str(folder), "-o", str(out), "--quiet"]
-        begun = time.perf_counter()
+        begun, before = time.perf_counter(), processor()
         subprocess.run([*command, "--select", given.select], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
-        seconds = time.perf_counter() - begun
+        seconds, worked = time.perf_counter() - begun, processor() - before
         ends = [
             json.loads(path.read_text(encoding="utf-8").splitlines()[-1]) for path in out.glob(f"*/{FILE}")
         ]
-    inside = sum(end["seconds_inside"] for end in ends) / cores()
+    own = sum(end["seconds_inside"] for end in ends)
+    inside = own / cores()
+    before = processor()
     started = bare(given.copies)
+    bare_worked = processor() - before
     aim = 2 * started + inside
     print(
         f"{given.copies} submissions on {cores()} cores: {seconds:.1f} s, {60 * given.copies / seconds:.1f} a minute"
     )
     print(f"interpreters with NumPy alone: {started:.1f} s; the submissions' own code: {inside:.1f} s")
     print(f"aim (twice the one plus the other): {aim:.1f} s; it is {seconds / aim:.1f} times that")
+    print(
+        f"seconds of processor: {worked:.1f}, of bare interpreters {bare_worked:.1f}; "
+        f"{worked / (2 * bare_worked + own):.1f} times the aim in these"
+    )
 
 
 if __name__ == "__main__":

@@ -20,5 +20,5 @@ def serving(target: Target) -> Iterator[Served]:
     if target.model is None:
         yield Served(target.path, target.arguments)
         return
-    with serving_onnx(target.model, target.names) as served:
+    with serving_onnx(target.model, target.names, target.ahead) as served:
         yield served

@@ -12,6 +12,7 @@ from conformance.language.errors import suggestion
 from conformance.locations import bundled
 
 if TYPE_CHECKING:
+    from conformance.onnx.ahead import Ahead
     from conformance.pack.model import Pack
 
 MODULES = "pytorch"
@@ -44,6 +45,8 @@ class Target:
     """Whether it is the program of the pack itself; `path` is then the pack's folder."""
     names: Mapping[str, Any] = field(default_factory=dict)
     """Of an ONNX file's inputs and outputs, as a map says them."""
+    ahead: Ahead | None = None
+    """What is reading the ONNX file already, where something is."""
 
 
 def resolve_target(words: Sequence[str], map_file: Path | None = None, pack: Pack | None = None) -> Target:

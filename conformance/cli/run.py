@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from conformance.cli import Exit
 from conformance.cli.options import grading_options, lang_option, make_options, open_pack, reveal_option
 
 if TYPE_CHECKING:
+    from conformance.onnx.ahead import Ahead
     from conformance.results.store import Results
     from conformance.targets import Target
 
@@ -57,10 +59,22 @@ def command(
     TARGET is an adapter file (.py), an ONNX file (.onnx), a bundled adapter with its arguments (pytorch
     my_file.py:GPT, cs336 tests/adapters.py), hf:CLASS, hf:config.json, or program, the pack's own.
     """
-    from conformance.cli.grading_errors import guarded
+    with ExitStack() as stack:
+        ahead = _reading(target, given, stack)
+        from conformance.cli.grading_errors import guarded
 
-    with guarded(context):
-        context.exit(_run(target, folder, lang, output_format, reveal, quiet, given))
+        with guarded(context):
+            context.exit(_run(target, folder, lang, output_format, reveal, quiet, given, ahead))
+
+
+def _reading(target: Sequence[str], given: Mapping[str, Any], stack: ExitStack) -> Ahead | None:
+    """Has another process read an ONNX file, while this one still imports what it needs itself."""
+    path = Path(target[0])
+    if path.suffix != ".onnx" or len(target) > 1 or given["map_file"] is not None or not path.is_file():
+        return None
+    from conformance.onnx.ahead import reading_ahead
+
+    return stack.enter_context(reading_ahead(path, {}))
 
 
 def _run(
@@ -71,6 +85,7 @@ def _run(
     reveal: str,
     quiet: bool,
     given: dict[str, Any],
+    ahead: Ahead | None,
 ) -> int:
     from conformance.cli.grading_errors import say
     from conformance.reports import formats, terminal
@@ -80,7 +95,7 @@ def _run(
     from conformance.targets import resolve_target
 
     pack = open_pack(given.pop("pack"))
-    named = resolve_target(target, given.pop("map_file"), pack)
+    named = replace(resolve_target(target, given.pop("map_file"), pack), ahead=ahead)
     options = make_options(pack, **given)
     progress = terminal.Progress(lang)
     report = folder / "report.html"

@@ -116,6 +116,8 @@ class LargeSpreads(Spreads):
 
     relative: dict[tuple[str, str], dict[str, float]] = field(default_factory=dict)
     sums: dict[tuple[str, str, int, str], float] = field(default_factory=dict)
+    excerpt: Excerpt | None = None
+    """That of `stages`."""
 
     def samples(self, scenario: Scenario, dtype: str) -> list[Tensors]:
         """Not kept for a large target: nothing that asks for them is graded there."""
@@ -139,11 +141,12 @@ class LargeSpreads(Spreads):
     ) -> Array:
         """σ of a stage on the target's own tensors, in the excerpt; infinite outside of it."""
         memo = (scenario.key, dtype)
-        excerpt = Excerpt.of(scenario)
         if memo not in self.stages:
             self.stages.clear()
-            self.stages[memo] = _stages(excerpt, scenario.key, dtype, own, made)
-        return excerpt.whole(made[step][name], self.stages[memo][step][name])
+            self.excerpt = Excerpt.of(scenario)
+            self.stages[memo] = _stages(self.excerpt, scenario.key, dtype, own, made)
+        assert self.excerpt is not None
+        return self.excerpt.whole(made[step][name], self.stages[memo][step][name])
 
 
 def _relative(scenario: Scenario, dtype: str) -> dict[str, float]:

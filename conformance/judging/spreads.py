@@ -38,7 +38,7 @@ class Spreads:
     expected: Reading
     store: MutableMapping[str, Array] = field(default_factory=dict)
     samples_kept: OrderedDict[tuple[str, str], list[Tensors]] = field(default_factory=OrderedDict)
-    measured: dict[tuple[str, str], list[dict[str, Array]]] = field(default_factory=dict)
+    measured: dict[tuple[str, str, bool], list[dict[str, Array]]] = field(default_factory=dict)
     stages: dict[tuple[str, str], list[dict[str, Array]]] = field(default_factory=dict)
     near: dict[tuple[str, str], bool] = field(default_factory=dict)
 
@@ -55,19 +55,23 @@ class Spreads:
         """σ of an output or tap of one call."""
         key = f"{scenario.key[:24]}/{dtype}/{step}/{name}"
         if key not in self.store:
-            self.store[key] = self._measured(scenario, dtype)[step][name]
+            self.store[key] = self._measured(scenario, dtype, name)[step][name]
         return self.store[key]
 
-    def _measured(self, scenario: Scenario, dtype: str) -> list[dict[str, Array]]:
-        key = (scenario.key, dtype)
+    def _measured(self, scenario: Scenario, dtype: str, name: str) -> list[dict[str, Array]]:
+        """σ of all outputs, or of all taps: most scenarios are asked for their outputs alone."""
+        output = any(name in expected.outputs for expected in self.expected(scenario))
+        key = (scenario.key, dtype, output)
         if key not in self.measured:
             self.measured[key] = [
                 {
                     name: spread(in_order(noisy[name], exact.axes), exact.array)
-                    for noisy, exacts in ((s.taps, e.taps), (s.outputs, e.outputs))
                     for name, exact in exacts.items()
                 }
-                for s, e in zip(self.samples(scenario, dtype), self.expected(scenario), strict=True)
+                for noisy, exacts in (
+                    (s.outputs, e.outputs) if output else (s.taps, e.taps)
+                    for s, e in zip(self.samples(scenario, dtype), self.expected(scenario), strict=True)
+                )
             ]
         return self.measured[key]
 

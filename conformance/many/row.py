@@ -74,7 +74,7 @@ def opened(folder: Path) -> Pack:
 
 def load() -> None:
     """Imports all that grading takes, and compiles its page, so that a child that is forked has it."""
-    import conformance.reports.formats  # noqa: F401
+    import conformance.reports.formats
     import conformance.runner  # noqa: F401
     from conformance.reports import html, page  # noqa: F401
 

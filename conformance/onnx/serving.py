@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,8 @@ import numpy as np
 
 from conformance.language.arithmetic import Array
 from conformance.locations import bundled
-from conformance.onnx.child import ReadingFailed, ask
+from conformance.onnx.ahead import Ahead, reading_ahead
+from conformance.onnx.child import ReadingFailed
 from conformance.onnx.facts import GraphFacts
 from conformance.onnx.maps import FOLDED
 from conformance.onnx.reading import Unreadable
@@ -50,15 +50,16 @@ class Served:
 
 
 @contextmanager
-def serving_onnx(model: Path, names: Mapping[str, Any]) -> Iterator[Served]:
-    """An ONNX file made ready for a session, as long as the context lasts.
+def serving_onnx(model: Path, names: Mapping[str, Any], ahead: Ahead | None = None) -> Iterator[Served]:
+    """An ONNX file made ready for a session, as long as the context lasts; `ahead` is reading it already.
 
     Raises `TargetError` where it cannot be read or has no tokens or logits that are recognised.
     """
-    with tempfile.TemporaryDirectory(prefix="conformance-onnx-", ignore_cleanup_errors=True) as folder:
-        request = {"path": str(model.absolute()), "names": dict(names), "folder": folder}
+    with ExitStack() as stack:
+        ahead = ahead or stack.enter_context(reading_ahead(model, names))
+        folder = ahead.folder
         try:
-            answer = ask("prepare", request, memory_mb=8192)
+            answer = ahead.answer.result()
         except Unreadable as error:
             raise TargetError(f"{model.name}: {error.message}", error.hint) from None
         except ReadingFailed as failed:

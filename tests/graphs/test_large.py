@@ -34,7 +34,7 @@ def pack() -> Any:
 @pytest.fixture
 def many(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousand weights are very many."""
-    from conformance.onnx import serving as served
+    from conformance.onnx import ahead as served
 
     ask = served.ask
 
