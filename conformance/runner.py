@@ -23,8 +23,10 @@ from conformance.claim_lines import claim_line
 from conformance.diagnosis.causes import cause_lines, causes, sentence
 from conformance.grading import Grader, Item, entry_points, plan
 from conformance.judging.bench import Bench
+from conformance.judging.common import Question
 from conformance.judging.count import PARAMETER_SHAPES
 from conformance.judging.observe import call_of
+from conformance.judging.profiles import Profiler
 from conformance.judging.program_bench import ProgramBench, ProgramSession
 from conformance.known import Known
 from conformance.pack.flow import layer_flow
@@ -32,7 +34,7 @@ from conformance.pack.model import Pack, Variant
 from conformance.plan.selection import Selection, SelectionError, unknown_variant
 from conformance.plan.variants import Graded, VariantError, resolve
 from conformance.plan.waivers import Waiver, waiver_of
-from conformance.results.records import BROKEN, SCHEMA, Verdict, jsonable, verdict_line
+from conformance.results.records import BROKEN, SCHEMA, Profile, Verdict, jsonable, verdict_line
 from conformance.results.reproduce import reproduction
 from conformance.results.store import Writer
 from conformance.results.summary import Summary, end_line, summarise
@@ -233,6 +235,7 @@ class _Output:
     used: Counter[str] = field(default_factory=Counter)
     needless: set[str] = field(default_factory=set)
     reproductions: int = 0
+    profiler: Profiler = field(default_factory=Profiler)
     today: dt.date = field(default_factory=dt.date.today)
 
     def write(self, line: Mapping[str, Any]) -> None:
@@ -255,13 +258,28 @@ class _Output:
         judgement = verdict.judgement
         waiver = waiver_of(verdict.claim, self.waivers, self.today)
         if judgement.verdict in BROKEN:
-            judgement = replace(judgement, reproduce=self.reproduce(item, verdict))
+            judgement = replace(
+                judgement, reproduce=self.reproduce(item, verdict), profiles=self.profiles(item, verdict)
+            )
             if waiver is not None:
                 self.used[waiver.claim] += 1
                 judgement = replace(judgement, verdict="waived")
         elif judgement.verdict == "pass" and waiver is not None:
             self.needless.add(waiver.claim)
         return replace(verdict, judgement=judgement)
+
+    def profiles(self, item: Item, verdict: Verdict) -> tuple[Profile, ...]:
+        """Along layers and positions; a verdict stands without them."""
+        scenario = self.grader.scenario(item.case, item.variant, item.dtype)
+        if verdict.judgement.verdict != "fail" or scenario is None:
+            return ()
+        try:
+            return self.profiler.of(Question(item.claim, scenario, item.dtype, self.grader.bench))
+        except Exception as error:
+            self.grader.faults.append(
+                f"following the error of {item.claim.id} on {item.case.id} failed: {error!r}"
+            )
+            return ()
 
     def reproduce(self, item: Item, verdict: Verdict) -> str:
         if self.reproductions >= REPRODUCTIONS:
