@@ -264,17 +264,21 @@ class _Output:
             if waiver is not None:
                 self.used[waiver.claim] += 1
                 judgement = replace(judgement, verdict="waived")
-        elif judgement.verdict == "pass" and waiver is not None:
-            self.needless.add(waiver.claim)
+        elif judgement.verdict == "pass":
+            judgement = replace(judgement, profiles=self.profiles(item, verdict))
+            if waiver is not None:
+                self.needless.add(waiver.claim)
         return replace(verdict, judgement=judgement)
 
     def profiles(self, item: Item, verdict: Verdict) -> tuple[Profile, ...]:
         """Along layers and positions; a verdict stands without them."""
+        given = verdict.judgement.verdict
         scenario = self.grader.scenario(item.case, item.variant, item.dtype)
-        if verdict.judgement.verdict != "fail" or scenario is None:
+        if given not in ("pass", "fail") or scenario is None:
             return ()
+        question = Question(item.claim, scenario, item.dtype, self.grader.bench)
         try:
-            return self.profiler.of(Question(item.claim, scenario, item.dtype, self.grader.bench))
+            return self.profiler.of(question, passed=given == "pass")
         except Exception as error:
             self.grader.faults.append(
                 f"following the error of {item.claim.id} on {item.case.id} failed: {error!r}"

@@ -34,11 +34,16 @@ class Profiler:
 
     made: Counter[str] = field(default_factory=Counter)
 
-    def of(self, question: Question) -> tuple[Profile, ...]:
-        """Those of a claim that failed; () for most claims."""
+    def of(self, question: Question, *, passed: bool = False) -> tuple[Profile, ...]:
+        """Those of a claim that failed, or of the first of a model that passed; () for most claims."""
         kind, scenario = question.claim.kind, question.scenario
         if not scenario.operation.model or kind not in (GOLDEN, STAGE):
             return ()
+        if passed:
+            whole = f"{scenario.variant.name} {question.dtype}"
+            if kind == STAGE or scenario.cached or self.made[whole]:
+                return ()
+            self.made[whole] += 1
         if kind == STAGE:
             found = stages(question)
         elif scenario.lacking or self.made[which := "position" if scenario.cached else "layer"] >= MEASURED:

@@ -41,7 +41,8 @@ def revealed(results: Results, level: str) -> Results:
 
 
 def _verdict(line: Mapping[str, Any], level: str) -> Mapping[str, Any]:
-    shown = {**line, "reproduce": "", "margin": None, "close": False, "evidence": None}
+    shown = {name: value for name, value in line.items() if name != "profiles"}
+    shown |= {"reproduce": "", "margin": None, "close": False, "evidence": None}
     evidence = line.get("evidence")
     if line.get("verdict") in ("fail", "waived"):
         shown["summary"] = jsonable(word("withheld"))
