@@ -42,6 +42,7 @@ from conformance.serving import serving
 from conformance.session import Limits, Offer, TargetError
 from conformance.session.listening import Listening
 from conformance.targets import Target
+from conformance.told import told
 
 REPRODUCTIONS = 40
 """Array files written for failures of one run; a file of a hundred red claims needs no more."""
@@ -156,7 +157,7 @@ def refusal_lines(
     """The results of a target that could not be imported: a run without a verdict, and why."""
     summary = summarise((), testable(pack), tuple(text for text, _ in options.require), (), options.dtypes)
     run = run_line(pack, target, (), options.dtypes, seed, "", None)
-    return {**run, "notes": [why]}, end_line(summary, 0.0)
+    return {**run, "notes": [jsonable(told(why))]}, end_line(summary, 0.0)
 
 
 def check_variants(pack: Pack, graded: Graded, options: Options) -> None:

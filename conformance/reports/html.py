@@ -21,7 +21,7 @@ from conformance.reports.lines import OVER
 from conformance.reports.model import Graded, Profile, Report, Verdict, position
 from conformance.reports.pictures import picture
 from conformance.reports.reading import report_of
-from conformance.reports.words import between, word
+from conformance.reports.words import between, fact, word
 from conformance.results.records import VERDICTS
 from conformance.results.store import Results
 
@@ -96,7 +96,7 @@ def _page(report: Report, flow: dataflow.Drawing | None, lang: str, limits: Limi
         style=Markup(style), script=Markup(script), policy=page.policy(style, script), version=__version__,
         flow=flow, legend=dataflow.legend, signs=SIGNS, box_width=dataflow.WIDTH, box_height=dataflow.HEIGHT, anchors=anchors,
         stacks=layers.stacks(report), charted=charted, charts=_charts(problems, charted, limits.charts), size=charts,
-        pictures=_pictures(problems, limits.pictures), between=between,
+        pictures=_pictures(problems, limits.pictures), between=between, fact=fact,
         questions=sorted({g.claim.question for g in claims if g.claim.question}),
         levels=[level for level in LEVELS if any(g.claim.level == level for g in claims)],
         cut=functools.partial(_cut, limits), w=word, t=functools.partial(page.both, limits.sentence),

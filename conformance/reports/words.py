@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from conformance.language.program import Text
+from conformance.told import told
 
 if TYPE_CHECKING:
     from conformance.reports.model import Where
@@ -217,6 +218,7 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
         "`{tensor}` is not what it should be; worst at {place}",
         "`{tensor}` 与应有的值不符；偏差最大处在 {place}",
     ),
+    "not gradable": ("The submission could not be graded: {why}", "该提交无法评测：{why}"),
     "no claim fits": (
         "{name}: no claim of this run counts for its {points} points",
         "{name}：本次评测没有断言可计入其 {points} 分",
@@ -290,6 +292,11 @@ def say(key: str, lang: str, **fields: object) -> str:
 def pick(text: Text, lang: str) -> str:
     """A text in one language."""
     return text.zh if lang == "zh" else text.en
+
+
+def fact(name: str, value: str) -> Text:
+    """A fact of a run as it is shown; of all of them, only how the target was kept apart is a sentence."""
+    return told(value) if name == "isolation" else Text(value, value)
 
 
 def between(where: Where) -> Text | None:
