@@ -26,6 +26,7 @@ SENTENCES: Final[tuple[tuple[str, str], ...]] = (
     ),
     ("its result records no gradient", "其结果没有记录梯度"),
     ("autograd raised {a}", "自动求导抛出异常：{a}"),
+    ("shapes do not fit", "形状不匹配"),
     ("the program is read, not called", "规范包的程序是读出来的，不能调用"),
     # what came instead of a tensor
     ("{what} that raised {a} when it was looked at: {b}", "{what}，查看时抛出 {a}：{b}"),
@@ -164,7 +165,8 @@ SENTENCES: Final[tuple[tuple[str, str], ...]] = (
     # ONNX files
     ("{a} cannot be opened: {b}", "{a} 无法打开：{b}"),
     ("{a} is empty", "{a} 是空文件"),
-    ("{a} is not a whole ONNX model: {b}", "{a} 不是完整的 ONNX 模型：{b}"),
+    ("{a} is not a whole ONNX model: {why}", "{a} 不是完整的 ONNX 模型：{why}"),
+    ("it ends in the middle of a field that begins at byte {a}", "它在从第 {a} 字节开始的字段中间断开"),
     ("{a} is not an ONNX model: {b}", "{a} 不是 ONNX 模型：{b}"),
     ("{a} is text, not an ONNX model", "{a} 是文本，不是 ONNX 模型"),
     ("{a} is {b}, not an ONNX model", "{a} 是 {b}，不是 ONNX 模型"),

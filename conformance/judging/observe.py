@@ -196,7 +196,7 @@ def failure(outcome: Outcome, signature: str) -> Judgement | None:
                 "error",
                 Text(
                     f"it returned {got}, expected {expected}",
-                    f"返回了{told(got).zh}，应为{told(expected).zh}",
+                    f"返回的是 {told(got).zh}，应为 {told(expected).zh}",
                 ),
                 seconds=seconds,
             )
