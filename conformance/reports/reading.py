@@ -146,7 +146,7 @@ def _first_broken(end: Mapping[str, Any] | None, verdicts: Sequence[Verdict]) ->
 
 def _sentence(end: Mapping[str, Any] | None, verdicts: Sequence[Verdict]) -> Text:
     if end is None:
-        return word("interrupted", n=len(verdicts), broken=sum(v.broken for v in verdicts))
+        return word("interrupted so far", n=len(verdicts), broken=sum(v.broken for v in verdicts))
     said = plain.both(end.get("sentence"))
     if said.en:
         return said

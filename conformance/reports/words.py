@@ -101,7 +101,8 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
     # the whole
     "conforms": ("conforms in all it offers", "在其提供的范围内全部符合"),
     "does not conform": ("does not conform", "不符合"),
-    "interrupted": (
+    "interrupted": ("interrupted", "中断"),
+    "interrupted so far": (
         "interrupted: {n} verdicts so far, {broken} of them broken; this is no result",
         "评测中断：目前有 {n} 个判定，其中 {broken} 个未通过；这不是最终结果",
     ),
@@ -243,6 +244,9 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
     "one submission": ("1 submission", "1 份提交"),
     "nothing graded": ("nothing graded", "未能评测"),
     "about left": ("about {time} left", "大约还需 {time}"),
+    "n of m statements": ("{n} of {all}", "{all} 条中 {n} 条"),
+    "not all graded": ("not all graded", "未全部评测"),
+    "passes": ("conforms", "符合"),
     "n broken": ("{n} broken", "{n} 条出错"),
     "not all": ("{n} of {all} were graded", "{all} 份中评测了 {n} 份"),
     "outcome": ("outcome", "结果"),

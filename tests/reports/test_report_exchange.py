@@ -2,6 +2,7 @@
 
 import html.parser
 import json
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -489,3 +490,14 @@ def test_results_of_several_packs_are_said_to_be():
     page = matrix.render([results(passing()), results([run(pack="other"), *passing()[1:]])])
     assert "Results of several packs: forward-pass 0.1.0, other 0.1.0" in page
     assert "several packs" not in matrix.render([results(passing())] * 2)
+
+
+def test_every_outcome_of_a_table_is_a_word():
+    from conformance.reports import matrix
+
+    page = matrix.render(
+        [results(failing()[:-1]), results([run()]), results([run(), end(False)]), results(passing())]
+    )
+    assert "interrupted" in page
+    assert "中断" in page
+    assert not re.findall(r"\{\w+\}", re.sub(r"<(style|script)>.*?</\1>", "", page, flags=re.DOTALL))
