@@ -29,6 +29,7 @@ def render(results: Results, lang: str = "en") -> str:
 
 def safe_json(text: str) -> str:
     """JSON in which no character steers a terminal or the order of text."""
+    text = text.replace("\x7f", "\\u007f")  # the one that JSON leaves as it is, of those in ASCII
     return text if text.isascii() else "".join(_safe(character) for character in text)
 
 
