@@ -113,6 +113,7 @@ SENTENCES: Final[tuple[tuple[str, str], ...]] = (
     ("none: the program of the pack is read, nothing of anybody's runs", "无：只解读规范包中的程序，不运行任何人的代码"),
     # results that are no whole file
     ("line {a} is cut off or no JSON; it and what follows are left out", "第 {a} 行被截断或不是 JSON；该行及其后的内容已略去"),
+    ("line {a} begins another run; it and what follows are left out", "第 {a} 行是另一次评测的开头；该行及其后的内容已略去"),
     ("line {a} is of an unknown kind {b}, or incomplete; it is left out", "第 {a} 行种类未知（{b}）或不完整；已略去"),
     ("written by a newer version (schema {a}); read as far as it is known", "由更新的版本写成（schema {a}）；只读取已知的部分"),
     ("written by another version (schema {a}); read as far as it is known", "由其他版本写成（schema {a}）；只读取已知的部分"),

@@ -31,7 +31,7 @@ def render(results: Results, lang: str = "en") -> str:
         "reportFormat": "CTRF",
         "specVersion": SPEC,
         "generatedBy": "conformance",
-        "extra": {"sentence": pick(report.sentence, lang), **{n: pick(fact(n, v), lang) for n, v in report.facts.items()}},
+        "extra": {"sentence": pick(report.sentence, lang), **{n: pick(fact(n, v), lang) for n, v in report.facts.items()}, "notes": [pick(note, lang) for note in report.notes]},
         "results": {
             "tool": {"name": "conformance", "version": report.facts.get("tool", "")},
             "summary": {

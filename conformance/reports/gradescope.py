@@ -27,6 +27,7 @@ def render(results: Results, lang: str = "en", rubric: Rubric = DEFAULT) -> str:
     tests: list[dict[str, Any]] = []
     score, taken = 0.0, set[str]()
     notes = [message for _, message in shortcomings(report, lang)]
+    notes += [pick(note, lang) for note in report.notes]
     for number, criterion in enumerate(rubric.criteria, 1):
         own = [
             g

@@ -46,6 +46,8 @@ def _suite(report: Report, rung: str, target: str, lang: str) -> ET.Element:
     properties = ET.SubElement(suite, "properties")
     for name, value in {"target": target, **report.facts}.items():
         ET.SubElement(properties, "property", name=name, value=pick(fact(name, value), lang))
+    for note in report.notes:
+        ET.SubElement(properties, "property", name="note", value=pick(note, lang))
     for graded in report.graded:
         for verdict in graded.verdicts:
             if verdict.rung == rung:
