@@ -28,6 +28,7 @@ from conformance.plan.selection import Selection
 from conformance.plan.variants import Graded
 from conformance.results.records import Judgement, Verdict
 from conformance.session import Offer
+from conformance.told import told
 
 WITHOUT_WEIGHTS = frozenset({"experiment", "shape", "untouched", "raises", "convention"})
 """Kinds that compare a target with itself, or not at all: they need no weights of it."""
@@ -116,7 +117,7 @@ def _refusal(operation: Operation, offer: Offer, graded: Graded) -> Text | None:
     name = entry_point(operation)
     if name in offer.not_callable:
         what = offer.not_callable[name]
-        return Text(f"`{name}` is {what}, not something to call", f"`{name}` 是 {what}，不可调用")
+        return Text(f"`{name}` is {what}, not something to call", f"`{name}` 是{told(what).zh}，不可调用")
     if name not in offer.functions:
         close = difflib.get_close_matches(name, offer.others, n=1)
         return Text(
@@ -242,7 +243,7 @@ class Grader:
         if refusal is None and scenario.lacking and question.claim.kind not in WITHOUT_WEIGHTS:
             refusal = Text(
                 f"it cannot be compared with the document's model: {scenario.lacking}",
-                f"无法与文档的模型比较：{scenario.lacking}",
+                f"无法与文档的模型比较：{told(scenario.lacking).zh}",
             )
         if refusal is None and question.claim.kind == "experiment":
             absent = [

@@ -23,8 +23,10 @@ from conformance.claim_lines import claim_line
 from conformance.diagnosis.causes import cause_lines, causes, sentence
 from conformance.grading import Grader, Item, entry_points, plan
 from conformance.judging.bench import Bench
+from conformance.judging.common import Question
 from conformance.judging.count import PARAMETER_SHAPES
 from conformance.judging.observe import call_of
+from conformance.judging.profiles import Profiler
 from conformance.judging.program_bench import ProgramBench, ProgramSession
 from conformance.known import Known
 from conformance.pack.flow import layer_flow
@@ -33,7 +35,7 @@ from conformance.plan.large import note
 from conformance.plan.selection import Selection, SelectionError, unknown_variant
 from conformance.plan.variants import Graded, VariantError, resolve
 from conformance.plan.waivers import Waiver, waiver_of
-from conformance.results.records import BROKEN, SCHEMA, Verdict, jsonable, verdict_line
+from conformance.results.records import BROKEN, SCHEMA, Profile, Verdict, jsonable, verdict_line
 from conformance.results.reproduce import reproduction
 from conformance.results.store import Writer
 from conformance.results.summary import Summary, end_line, summarise
@@ -42,6 +44,7 @@ from conformance.session import Limits, Offer, TargetError
 from conformance.session.listening import Listening
 from conformance.session.session import BYTES_REMEMBERED
 from conformance.targets import Target
+from conformance.told import told
 
 if TYPE_CHECKING:
     from conformance.onnx.serving import Graph
@@ -177,7 +180,7 @@ def refusal_lines(
     """The results of a target that could not be imported: a run without a verdict, and why."""
     summary = summarise((), testable(pack), tuple(text for text, _ in options.require), (), options.dtypes)
     run = run_line(pack, target, (), options.dtypes, seed, "", None)
-    return {**run, "notes": [why]}, end_line(summary, 0.0)
+    return {**run, "notes": [jsonable(told(why))]}, end_line(summary, 0.0)
 
 
 def check_variants(pack: Pack, graded: Graded, options: Options) -> None:
@@ -256,6 +259,7 @@ class _Output:
     used: Counter[str] = field(default_factory=Counter)
     needless: set[str] = field(default_factory=set)
     reproductions: int = 0
+    profiler: Profiler = field(default_factory=Profiler)
     today: dt.date = field(default_factory=dt.date.today)
 
     def write(self, line: Mapping[str, Any]) -> None:
@@ -278,13 +282,32 @@ class _Output:
         judgement = verdict.judgement
         waiver = waiver_of(verdict.claim, self.waivers, self.today)
         if judgement.verdict in BROKEN:
-            judgement = replace(judgement, reproduce=self.reproduce(item, verdict))
+            judgement = replace(
+                judgement, reproduce=self.reproduce(item, verdict), profiles=self.profiles(item, verdict)
+            )
             if waiver is not None:
                 self.used[waiver.claim] += 1
                 judgement = replace(judgement, verdict="waived")
-        elif judgement.verdict == "pass" and waiver is not None:
-            self.needless.add(waiver.claim)
+        elif judgement.verdict == "pass":
+            judgement = replace(judgement, profiles=self.profiles(item, verdict))
+            if waiver is not None:
+                self.needless.add(waiver.claim)
         return replace(verdict, judgement=judgement)
+
+    def profiles(self, item: Item, verdict: Verdict) -> tuple[Profile, ...]:
+        """Along layers and positions; a verdict stands without them."""
+        given = verdict.judgement.verdict
+        scenario = self.grader.scenario(item.case, item.variant, item.dtype)
+        if given not in ("pass", "fail") or scenario is None:
+            return ()
+        question = Question(item.claim, scenario, item.dtype, self.grader.bench)
+        try:
+            return self.profiler.of(question, passed=given == "pass")
+        except Exception as error:
+            self.grader.faults.append(
+                f"following the error of {item.claim.id} on {item.case.id} failed: {error!r}"
+            )
+            return ()
 
     def reproduce(self, item: Item, verdict: Verdict) -> str:
         if self.reproductions >= REPRODUCTIONS:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SUBMISSION = ROOT / "tests" / "zoo" / "wrong" / "llama_no_scale.py"
-PICTURE = ROOT / "docs" / "report.png"
+PICTURES = ROOT / "docs"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -33,7 +33,15 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 960, "height": 1180})
         page.goto(page_file.as_uri())
-        page.screenshot(path=PICTURE)
+        page.screenshot(path=PICTURES / "report.png")
+        # The drawing, the layers and both charts, in the other language and the other colours.
+        page.check("#zh", force=True)
+        page.check("#dark", force=True)
+        box = page.locator("section:has(.flowing)").bounding_box()
+        assert box is not None
+        page.set_viewport_size({"width": 960, "height": round(box["height"]) + 32})
+        page.evaluate("y => scrollTo(0, y)", box["y"] - 16)
+        page.screenshot(path=PICTURES / "report-layers.png")
         browser.close()
 
 

@@ -70,7 +70,7 @@ def command(
             if name == "gradescope":  # whoever waits for points gets a file in any case
                 from conformance.reports import gradescope
 
-                _deliver(gradescope.nothing(f"The submission could not be graded: {error}"), file)
+                _deliver(gradescope.nothing(str(error), lang), file)
             raise
         _deliver(render(read), file)
     except PackError as error:

@@ -40,17 +40,9 @@ def compare(
     values = np.asarray(got.array, dtype=np.float64)
     expected = np.broadcast_to(np.asarray(expected, dtype=np.float64), values.shape)
     allowed = np.broadcast_to(tolerance, values.shape)
-    considered = np.isfinite(allowed)
-    if counts is not None:
-        considered = considered & np.broadcast_to(counts, values.shape)
-    if not considered.any():
+    margin = errors(values, expected, allowed, counts)
+    if not (margin >= 0).any():
         return Comparison(None, None)
-    with np.errstate(all="ignore"):
-        error = np.abs(values - expected)
-        same = values == expected  # infinities of one sign are equal, and their difference is NaN
-        margin = np.where(same, 0.0, np.where(allowed > 0, error / np.maximum(allowed, 5e-324), np.inf))
-    margin = np.where(np.isnan(margin) | ~(np.isfinite(values) | same), np.inf, margin)
-    margin = np.where(considered, margin, -1.0)
     worst = int(np.argmax(margin))
     place = np.unravel_index(worst, values.shape)
     index = {axis: int(i) for axis, i in zip(got.axes, place, strict=True)}
@@ -64,6 +56,22 @@ def compare(
         arrays(got.axes, place, values, expected) if margin[place] > 1 else {},
     )
     return Comparison(float(margin[place]), evidence)
+
+
+def errors(values: Array, expected: Array, allowed: Array, counts: Array | None = None) -> Array:
+    """The error of each element in tolerances, infinite where it is not finite; -1 where nothing is compared.
+
+    `values`, `expected` and `allowed` are float64 of one shape; `counts` broadcasts against it.
+    """
+    considered = np.isfinite(allowed)
+    if counts is not None:
+        considered = considered & np.broadcast_to(counts, values.shape)
+    with np.errstate(all="ignore"):
+        error = np.abs(values - expected)
+        same = values == expected  # infinities of one sign are equal, and their difference is NaN
+        margin = np.where(same, 0.0, np.where(allowed > 0, error / np.maximum(allowed, 5e-324), np.inf))
+    margin = np.where(np.isnan(margin) | ~(np.isfinite(values) | same), np.inf, margin)
+    return np.asarray(np.where(considered, margin, -1.0))
 
 
 def arrays(axes: Sequence[str], place: Sequence[Any], got: Array, expected: Array) -> dict[str, Any]:

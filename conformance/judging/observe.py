@@ -34,6 +34,7 @@ from conformance.session import (
     TimedOut,
     Unusable,
 )
+from conformance.told import told
 
 BITS = {"float64": 64, "float32": 32, "float16": 16, "bfloat16": 16}
 
@@ -178,27 +179,35 @@ def failure(outcome: Outcome, signature: str) -> Judgement | None:
         case Returned():
             return None
         case NotOffered(reason=reason):
-            return Judgement("unsupported", Text(reason, f"不支持：{reason}"), seconds=seconds)
+            return Judgement("unsupported", told(reason), seconds=seconds)
         case Raised(type=kind, message=message, file=file, line=line, text=text):
             place = Place(file, line, text.strip()) if file else None
             where = f" ({file}, line {line})" if file and line else ""
+            zh_where = f"（{file}，第 {line} 行）" if file and line else ""
             said = f"it raised {kind}: {message}{where}"
             return Judgement(
-                "error", Text(said, f"抛出异常 {kind}：{message}{where}"), place=place, seconds=seconds
+                "error",
+                Text(said, f"抛出异常 {kind}：{told(message).zh}{zh_where}"),
+                place=place,
+                seconds=seconds,
             )
         case Unusable(expected=expected, got=got):
             return Judgement(
                 "error",
-                Text(f"it returned {got}, expected {expected}", f"返回了 {got}，应为 {expected}"),
+                Text(
+                    f"it returned {got}, expected {expected}",
+                    f"返回的是 {told(got).zh}，应为 {told(expected).zh}",
+                ),
                 seconds=seconds,
             )
         case Crashed(how=how):
-            return Judgement("error", Text(f"its process ended: {how}", f"进程终止：{how}"), seconds=seconds)
+            ended = Text(f"its process ended: {how}", f"进程终止：{told(how).zh}")
+            return Judgement("error", ended, seconds=seconds)
         case TimedOut(after=after, note=note):
-            more = f"; {note}" if note else ""
+            more, zh_more = (f"; {note}", f"；{told(note).zh}") if note else ("", "")
             return Judgement(
                 "timeout",
-                Text(f"no answer within {after:g} s{more}", f"{after:g} 秒内没有回答{more}"),
+                Text(f"no answer within {after:g} s{more}", f"{after:g} 秒内没有回答{zh_more}"),
                 seconds=seconds,
             )
     raise TypeError(f"{type(outcome).__name__} is no outcome; signature {signature}")

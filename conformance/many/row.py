@@ -23,6 +23,7 @@ from conformance.language.program import Text
 from conformance.many.submissions import Submission
 from conformance.pack.model import Pack
 from conformance.results.store import FILE, StoreError
+from conformance.told import told
 
 if TYPE_CHECKING:
     from conformance.runner import Options
@@ -159,17 +160,17 @@ def grade(job: Job, send: Callable[[Mapping[str, Any]], None]) -> dict[str, Any]
                 known = _known.get((job.pack, job.options["seed"]))
                 run(pack, target, options, writer, Events(progress.start, progress.line), known)
         except TargetError as error:  # its lines are written
-            answer = {"side": "target", "message": error.message}
+            answer = _answer("target", told(error.message))
         except VariantError as error:
-            answer = {"side": "target", "message": str(error)}
+            answer = _answer("target", told(str(error)))
         except StoreError as error:
             return {"side": "report", "message": str(error)}
         except (TargetUsageError, PackError, SelectionError, OSError) as error:
-            answer = {"side": "target", "message": str(error)}
-            _refuse(writer.path, pack, job, options, Text(str(error), str(error)))
+            answer = _answer("target", told(str(error)))
+            _refuse(writer.path, pack, job, options, told(str(error)))
         except EngineError as error:
-            answer = {"side": "engine", "message": error.message}
-            _refuse(writer.path, pack, job, options, Text(error.message, error.message))
+            answer = _answer("engine", told(error.message))
+            _refuse(writer.path, pack, job, options, told(error.message))
         except KeyboardInterrupt:
             interrupted = True
             _refuse(writer.path, pack, job, options, STOPPED)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from html import escape
 
+from rich.cells import cell_len
+
 from conformance.reports.entries import Entry, entry_of
+from conformance.reports.words import say
 from conformance.results.store import Results
 
 LABEL = "conformance"
@@ -24,25 +27,25 @@ def render(results: Results, lang: str = "en") -> str:
     document = {
         "schemaVersion": 1,
         "label": LABEL,
-        "message": message(entry),
+        "message": message(entry, lang),
         "color": COLORS[entry.outcome][0],
     }
     return json.dumps(document)
 
 
-def message(entry: Entry) -> str:
+def message(entry: Entry, lang: str) -> str:
     """`41 of 57`: statements that conform; else what is broken, or that nothing is known."""
-    if entry.outcome == "conforms":
-        return f"{entry.statements} of {entry.testable}" if entry.testable else "conforms"
+    if entry.outcome == "conforms" and entry.testable:
+        return say("n of m statements", lang, n=entry.statements, all=entry.testable)
     if entry.outcome == "does not conform":
-        return f"{entry.broken} broken" if entry.broken else "not all graded"
-    return entry.outcome
+        return say("n broken", lang, n=entry.broken) if entry.broken else say("not all graded", lang)
+    return say("passes" if entry.outcome == "conforms" else entry.outcome, lang)
 
 
 def render_svg(results: Results, lang: str = "en") -> str:
     """The picture, 20 pixels high, without a font or an image of its own."""
     entry, _ = entry_of(results)
-    text, color = message(entry), COLORS[entry.outcome][1]
+    text, color = message(entry, lang), COLORS[entry.outcome][1]
     left, right = _width(LABEL), _width(text)
     width = left + right
     title = escape(f"{LABEL}: {text}")
@@ -60,4 +63,4 @@ def render_svg(results: Results, lang: str = "en") -> str:
 
 def _width(text: str) -> int:
     """Pixels that a text needs at 11 pixels of Verdana, with room at both ends."""
-    return round(6.7 * len(text)) + 12
+    return round(6.7 * cell_len(text)) + 12

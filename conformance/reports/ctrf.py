@@ -10,7 +10,7 @@ from conformance.reports.account import account, named, shortcomings
 from conformance.reports.json_report import safe_json
 from conformance.reports.model import Graded, Verdict
 from conformance.reports.reading import report_of
-from conformance.reports.words import pick
+from conformance.reports.words import fact, pick
 from conformance.results.store import Results
 
 STATUSES = {"pass": "passed", "fail": "failed", "error": "failed", "timeout": "failed", "unsupported": "skipped", "waived": "skipped"}  # fmt: skip
@@ -31,7 +31,7 @@ def render(results: Results, lang: str = "en") -> str:
         "reportFormat": "CTRF",
         "specVersion": SPEC,
         "generatedBy": "conformance",
-        "extra": {"sentence": pick(report.sentence, lang), **report.facts},
+        "extra": {"sentence": pick(report.sentence, lang), **{n: pick(fact(n, v), lang) for n, v in report.facts.items()}, "notes": [pick(note, lang) for note in report.notes]},
         "results": {
             "tool": {"name": "conformance", "version": report.facts.get("tool", "")},
             "summary": {

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from conformance.language.program import Text
-from conformance.reports import plain
+from conformance.reports import layers, plain
 from conformance.reports.model import Graded, Report
 
 MOST = 80
@@ -19,7 +19,6 @@ MOST = 80
 WIDTH, HEIGHT, GAP_X, GAP_Y, LANE = 124, 30, 16, 20, 12
 """Of a box, between boxes, and between lines beside them, in pixels."""
 
-_LAYER = re.compile(r"^(?:\w+\.)*layers\.(\d+)\.")
 _SUBJECT = re.compile(r"^\s*([\w.]+)\s*=(?!=)")
 
 
@@ -53,13 +52,12 @@ class Box:
 
 @dataclass(frozen=True)
 class Drawing:
-    """Boxes and lines, ready to be written as SVG. `layers`: number of broken claims by layer of a model."""
+    """Boxes and lines, ready to be written as SVG."""
 
     boxes: tuple[Box, ...]
     lines: tuple[str, ...]
     width: int
     height: int
-    layers: Mapping[int, int] = field(default_factory=dict)
 
 
 def drawing(report: Report, flow: object) -> Drawing | None:
@@ -74,7 +72,7 @@ def drawing(report: Report, flow: object) -> Drawing | None:
     lines, left, right = _lines(boxes, width)
     for box in boxes.values():
         box.x += left
-    return Drawing(tuple(boxes.values()), lines, round(width + left + right), round(height), _layers(report))
+    return Drawing(tuple(boxes.values()), lines, round(width + left + right), round(height))
 
 
 def _boxes(flow: object) -> Iterator[Box]:
@@ -111,11 +109,13 @@ def _colour(boxes: Mapping[str, Box], report: Report) -> None:
                     if graded.claim.id not in found:
                         found.append(graded.claim.id)
     wrong, right = _seen_in_source(report)
+    # What a right tensor is made of is right, or it would not be.
+    before = _sources(boxes, right)
     for name, box in boxes.items():
         box.claims = (*bad.get(name, ()), *good.get(name, ()))
         if name in bad or name == wrong:
             box.state = "bad"
-        elif name in good or name == right:
+        elif name in good or name in before:
             box.state = "good"
         elif name in silent:
             box.state = "silent"
@@ -124,6 +124,18 @@ def _colour(boxes: Mapping[str, Box], report: Report) -> None:
         first = next((name for name, box in boxes.items() if box.state == "bad"), "")
     if first:
         boxes[first].first = True
+
+
+def _sources(boxes: Mapping[str, Box], name: str) -> set[str]:
+    """A tensor and all that it is made of; nothing for one that is not drawn."""
+    found: set[str] = set()
+    left = [name] if name in boxes else []
+    while left:
+        box = left.pop()
+        if box not in found:
+            found.add(box)
+            left += boxes[box].sources
+    return found
 
 
 def _findings(graded: Graded) -> Iterator[tuple[str, str]]:
@@ -150,18 +162,7 @@ def _seen_in_source(report: Report) -> tuple[str, str]:
 
 def bare(tensor: str) -> str:
     """A tensor's name without the layer that it is in."""
-    return _LAYER.sub("", tensor)
-
-
-def _layers(report: Report) -> dict[int, int]:
-    """Broken claims by the layer in which they are worst, for models of which layers are named."""
-    found: dict[int, set[str]] = {}
-    for graded in report.problems:
-        for verdict in graded.broken:
-            match = _LAYER.match(verdict.evidence.tensor) if verdict.evidence else None
-            if match and len(match[1]) < 4:
-                found.setdefault(int(match[1]), set()).add(graded.claim.id)
-    return {layer: len(claims) for layer, claims in sorted(found.items())}
+    return layers.NAME.sub("", tensor)
 
 
 # -- where it is drawn -------------------------------------------------------------------------------

@@ -104,7 +104,7 @@ def _section(title: str, changes: Sequence[Change], lang: str) -> Iterator[str]:
     for change in changes[:MOST]:
         verdict = change.after or change.before
         assert verdict is not None
-        words = [say(_word(v) or "absent", lang) for v in (change.before, change.after)]
+        words = [plain_text(say(_word(v) or "absent", lang)) for v in (change.before, change.after)]
         why = verdict.diagnosis[0].id if verdict.diagnosis else ""
         yield (
             f"- {code(verdict.claim)} {plain_text(verdict.occasion)}{say(':', lang)}{words[0]} → {words[1]}"

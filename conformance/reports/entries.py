@@ -127,7 +127,7 @@ def entry_of(results: Results, name: str = "", link: str = "") -> tuple[Entry, M
     causes = _causes(results, broken)
     statements, testable = end.get("graded_statements"), end.get("testable_statements")
     entry = Entry(
-        name=name or plain.line(results.run.get("target"), plain.NAME) or "?",
+        name=plain.line(name or results.run.get("target"), plain.NAME) or "?",
         link=link,
         outcome=outcome,
         reason=_reason(results, outcome),

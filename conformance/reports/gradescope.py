@@ -15,6 +15,7 @@ from conformance.reports.reading import report_of
 from conformance.reports.rubric import DEFAULT, Criterion, Rubric
 from conformance.reports.words import pick, say
 from conformance.results.store import Results
+from conformance.told import told
 
 OUTPUT = 4_000
 """Characters of the text of one test."""
@@ -26,6 +27,7 @@ def render(results: Results, lang: str = "en", rubric: Rubric = DEFAULT) -> str:
     tests: list[dict[str, Any]] = []
     score, taken = 0.0, set[str]()
     notes = [message for _, message in shortcomings(report, lang)]
+    notes += [pick(note, lang) for note in report.notes]
     for number, criterion in enumerate(rubric.criteria, 1):
         own = [
             g
@@ -44,9 +46,9 @@ def render(results: Results, lang: str = "en", rubric: Rubric = DEFAULT) -> str:
     return _document(score, total, output, tests)
 
 
-def nothing(why: str) -> str:
+def nothing(why: str, lang: str = "en") -> str:
     """The document of a run that left no results: no points, and the reason. Gradescope wants one in any case."""
-    return _document(0.0, 0.0, plain.block(why), [])
+    return _document(0.0, 0.0, plain.block(say("not gradable", lang, why=told(why))), [])
 
 
 def _document(score: float, total: float, output: str, tests: Sequence[dict[str, Any]]) -> str:

@@ -16,11 +16,12 @@ from markupsafe import Markup
 
 from conformance import __version__
 from conformance.pack.model import LEVELS
-from conformance.reports import dataflow, page
-from conformance.reports.model import Graded, Report, Verdict, position
+from conformance.reports import charts, dataflow, layers, page
+from conformance.reports.lines import OVER
+from conformance.reports.model import Graded, Profile, Report, Verdict, position
 from conformance.reports.pictures import picture
 from conformance.reports.reading import report_of
-from conformance.reports.words import between, word
+from conformance.reports.words import between, fact, word
 from conformance.results.records import VERDICTS
 from conformance.results.store import Results
 
@@ -30,6 +31,15 @@ MAX_BYTES = 1_000_000
 
 SIGNS = {"good": "✓", "bad": "✗", "silent": "–", "unseen": ""}
 """Of the states of a tensor, for whoever does not see the colours."""
+
+
+@dataclass(frozen=True)
+class Charted:
+    """A chart, and the verdict that it belongs to."""
+
+    claim: str
+    occasion: str
+    chart: charts.Chart
 
 
 @dataclass(frozen=True)
@@ -44,12 +54,15 @@ class Limits:
     claims: int
     pictures: int
     """Characters of all pictures together."""
+    charts: int
 
 
 TIERS = (
-    Limits(problems=200, opened=5, sentence=700, code=6_000, rows=400, claims=1_000, pictures=150_000),
-    Limits(problems=60, opened=3, sentence=240, code=1_500, rows=40, claims=400, pictures=60_000),
-    Limits(problems=20, opened=1, sentence=120, code=600, rows=8, claims=200, pictures=0),
+    Limits(
+        problems=200, opened=5, sentence=700, code=6_000, rows=400, claims=1_000, pictures=150_000, charts=12
+    ),
+    Limits(problems=60, opened=3, sentence=240, code=1_500, rows=40, claims=400, pictures=60_000, charts=4),
+    Limits(problems=20, opened=1, sentence=120, code=600, rows=8, claims=200, pictures=0, charts=0),
 )
 """Tried in turn until the page is small enough; the first does for all that is not made to be large."""
 
@@ -74,6 +87,7 @@ def _page(report: Report, flow: dataflow.Drawing | None, lang: str, limits: Limi
     present = report.counts
     problems, claims = report.problems[: limits.problems], _ordered(report)[: limits.claims]
     anchors = {graded.claim.id: f"c{i}" for i, graded in enumerate(claims, 1)}
+    charted = _charted(report) if limits.charts else []
     anchors |= {graded.claim.id: f"p{i}" for i, graded in enumerate(problems, 1)}
     return page.template("report.html").render(
         report=report, heading="page title", lang=lang, target=report.facts.get("target", ""), limits=limits, problems=problems,
@@ -81,12 +95,40 @@ def _page(report: Report, flow: dataflow.Drawing | None, lang: str, limits: Limi
         verdicts=[v for v in VERDICTS if present[v]], rungs=[r.name for r in report.ladder if not r.empty],
         style=Markup(style), script=Markup(script), policy=page.policy(style, script), version=__version__,
         flow=flow, legend=dataflow.legend, signs=SIGNS, box_width=dataflow.WIDTH, box_height=dataflow.HEIGHT, anchors=anchors,
-        pictures=_pictures(problems, limits.pictures), between=between,
+        stacks=layers.stacks(report), charted=charted, charts=_charts(problems, charted, limits.charts), size=charts,
+        pictures=_pictures(problems, limits.pictures), between=between, fact=fact,
         questions=sorted({g.claim.question for g in claims if g.claim.question}),
         levels=[level for level in LEVELS if any(g.claim.level == level for g in claims)],
         cut=functools.partial(_cut, limits), w=word, t=functools.partial(page.both, limits.sentence),
         rows=functools.partial(_rows, limits.rows), VERDICTS=VERDICTS,
     )  # fmt: skip
+
+
+def _charted(report: Report) -> list[Charted]:
+    """What stands beside the layers: a claim's error along layers and one along positions."""
+    found: dict[str, tuple[Graded, Verdict, Profile]] = {}
+    for graded in (*report.problems, *report.graded):
+        for verdict in (graded.worst, *graded.verdicts):
+            for profile in verdict.profiles:
+                known = found.get(profile.over)
+                # Against the program an error is seen to be handed on; a layer's own stage tells less.
+                if known is None or (known[2].local and not profile.local):
+                    found[profile.over] = (graded, verdict, profile)
+    kept = [found[over] for over in OVER if over in found]
+    return [Charted(graded.claim.id, verdict.occasion, charts.chart(p)) for graded, verdict, p in kept]
+
+
+def _charts(problems: Sequence[Graded], shown: Sequence[Charted], most: int) -> dict[str, Charted]:
+    """For each broken claim how the error of one of its failures runs, unless that is shown already."""
+    above = {charted.claim for charted in shown}
+    found: dict[str, Charted] = {}
+    for graded in problems:
+        verdict = next((v for v in (graded.worst, *graded.broken) if v.profiles), None)
+        if verdict is not None and graded.claim.id not in above and len(found) < most:
+            found[graded.claim.id] = Charted(
+                graded.claim.id, verdict.occasion, charts.chart(verdict.profiles[0])
+            )
+    return found
 
 
 def _pictures(problems: Sequence[Graded], room: int) -> dict[str, str]:

@@ -29,7 +29,8 @@ def render(results: Results, lang: str = "en") -> str:
 
 def safe_json(text: str) -> str:
     """JSON in which no character steers a terminal or the order of text."""
-    return text if text.isascii() else "".join(_safe(character) for character in text)
+    steering = [character for character in set(text) if _safe(character) != character]
+    return text.translate({ord(character): _safe(character) for character in steering}) if steering else text
 
 
 def _bounded(value: Any) -> Any:
@@ -48,7 +49,9 @@ def _safe(character: str) -> str:
 
     Such characters stand only within strings, where the notation means the same.
     """
-    if character.isascii() or unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp"):
+    # DEL is the one that JSON leaves as it is, of those in ASCII.
+    harmless = character.isascii() and character != "\x7f"
+    if harmless or unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp"):
         return character
     code = ord(character)
     if code < 0x10000:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from conformance.reports.account import account, named, shortcomings
 from conformance.reports.model import Graded, Report, Verdict
 from conformance.reports.reading import report_of
-from conformance.reports.words import pick
+from conformance.reports.words import fact, pick
 from conformance.results.store import Results
 
 TAGS = {
@@ -45,7 +45,9 @@ def _suite(report: Report, rung: str, target: str, lang: str) -> ET.Element:
     suite = ET.Element("testsuite", name=rung)
     properties = ET.SubElement(suite, "properties")
     for name, value in {"target": target, **report.facts}.items():
-        ET.SubElement(properties, "property", name=name, value=value)
+        ET.SubElement(properties, "property", name=name, value=pick(fact(name, value), lang))
+    for note in report.notes:
+        ET.SubElement(properties, "property", name="note", value=pick(note, lang))
     for graded in report.graded:
         for verdict in graded.verdicts:
             if verdict.rung == rung:

@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from conformance.reports import plain
-from conformance.reports.model import Cause, Claim, Evidence, Mistake, Verdict, Where
+from conformance.reports.model import Cause, Claim, Evidence, Mistake, Profile, Verdict, Where
+
+OVER = ("layer", "position")
+POINTS = 512
+"""Points of a chart; what lies behind is not drawn."""
 
 
 def claim_of(line: Mapping[str, Any]) -> Claim:
@@ -48,7 +52,35 @@ def verdict_of(line: Mapping[str, Any]) -> Verdict:
         plain.block(line.get("reproduce")),
         plain.line(line.get("consequence_of"), plain.NAME),
         _seconds(line.get("seconds")),
+        _profiles(line.get("profiles")),
     )
+
+
+def _profiles(found: object) -> tuple[Profile, ...]:
+    """Those in which there is anything to be drawn."""
+    lines = [line for line in found[:8] if isinstance(line, Mapping)] if isinstance(found, list) else []
+    return tuple(p for p in map(_profile, lines) if p.over in OVER and any(m is not None for m in p.margins))
+
+
+def _profile(line: Mapping[str, Any]) -> Profile:
+    calls = line.get("calls")
+    lengths = (
+        [n for n in calls[:POINTS] if type(n) is int and 0 <= n <= POINTS] if isinstance(calls, list) else []
+    )
+    return Profile(
+        plain.line(line.get("over"), 40),
+        plain.strings(line.get("tensors"), 80, POINTS),
+        _margins(line.get("margins")),
+        line.get("local") is True,
+        tuple(lengths),
+        _margins(line.get("at_once")),
+    )
+
+
+def _margins(found: object) -> tuple[float | None, ...]:
+    """Margins that are none, and negative ones, are not compared."""
+    values = map(plain.real, found[:POINTS]) if isinstance(found, list) else ()
+    return tuple(v if v is not None and v >= 0 else None for v in values)
 
 
 def _seconds(value: object) -> float:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from conformance.language.program import Text
 from conformance.reports.model import Graded, Reason, Report, Waiver, Where
 from conformance.reports.reading import report_of
-from conformance.reports.words import between, pick, say
+from conformance.reports.words import between, fact, pick, say
 from conformance.results.records import VERDICTS
 from conformance.results.store import Results
 
@@ -156,7 +156,11 @@ def _tail(report: Report, lang: str) -> Iterator[str]:
     if report.printed:
         title = say("printed title", lang)
         yield f"<details><summary>{title}</summary>\n\n{fenced(report.printed)}\n\n</details>"
-    facts = [f"{say(name, lang)} {code(value)}" for name, value in report.facts.items() if name != "target"]
+    facts = [
+        f"{say(name, lang)} {code(pick(fact(name, value), lang))}"
+        for name, value in report.facts.items()
+        if name != "target"
+    ]
     if facts:
         yield f"<sub>{say(',', lang).join(facts)}{say(';', lang)}{say('counted from 0', lang)}</sub>"
 

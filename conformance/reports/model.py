@@ -85,6 +85,21 @@ class Mistake:
 
 
 @dataclass(frozen=True)
+class Profile:
+    """How an error runs along layers or positions: margins in tolerances, None where nothing is compared.
+
+    See `results.records.Profile`.
+    """
+
+    over: str
+    tensors: tuple[str, ...]
+    margins: tuple[float | None, ...]
+    local: bool = False
+    calls: tuple[int, ...] = ()
+    at_once: tuple[float | None, ...] = ()
+
+
+@dataclass(frozen=True)
 class Verdict:
     """One verdict line."""
 
@@ -104,6 +119,7 @@ class Verdict:
     reproduce: str
     consequence_of: str
     seconds: float = 0.0
+    profiles: tuple[Profile, ...] = ()
 
     @property
     def broken(self) -> bool:

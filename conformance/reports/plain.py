@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from conformance.language.program import Text
+from conformance.told import told
 
 NAME = 160
 """Characters of an id, a path, a number."""
@@ -52,10 +53,10 @@ def block(value: object, limit: int = CODE, lines: int = LINES) -> str:
 
 
 def both(value: object, limit: int = SENTENCE) -> Text:
-    """A text in both languages; one that is there in one language stands for both."""
+    """A text in both languages; one that is there in one language stands for both, unless it is known."""
     if not isinstance(value, Mapping):
-        only = line(value, limit)
-        return Text(only, only)
+        text = _cut(_text(value), limit * 2)
+        return Text(line(text, limit), line(told(text).zh, limit))
     en, zh = line(value.get("en"), limit), line(value.get("zh"), limit)
     return Text(en or zh, zh or en)
 

@@ -72,16 +72,6 @@ def _problems(graded: Sequence[Graded], first: str) -> tuple[Graded, ...]:
     return tuple(sorted((item for item in graded if item.broken), key=order))
 
 
-TRACE_NOTES = {
-    "the trace ran out of its budget after": "跟踪在用完预算后停止，预算为",
-    "the submission replaced the trace": "被测代码替换了跟踪函数",
-    "the trace ended before the call": "跟踪在调用结束前终止",
-    "under the trace the call gave something else than before": "在跟踪下，该调用给出的结果与先前不同",
-    "the traced call left no records": "被跟踪的调用没有留下记录",
-}
-"""How the worker's notes begin, in Chinese."""
-
-
 def _causes(end: Mapping[str, Any] | None, problems: Sequence[Graded]) -> tuple[Cause, ...]:
     """The causes that the end line names; without it, those that the broken claims name."""
     said = end.get("causes") if end is not None else None
@@ -156,7 +146,7 @@ def _first_broken(end: Mapping[str, Any] | None, verdicts: Sequence[Verdict]) ->
 
 def _sentence(end: Mapping[str, Any] | None, verdicts: Sequence[Verdict]) -> Text:
     if end is None:
-        return word("interrupted", n=len(verdicts), broken=sum(v.broken for v in verdicts))
+        return word("interrupted so far", n=len(verdicts), broken=sum(v.broken for v in verdicts))
     said = plain.both(end.get("sentence"))
     if said.en:
         return said
@@ -220,13 +210,5 @@ def _notes(results: Results) -> tuple[Text, ...]:
     said = [plain.both(note) for note in (own[:20] if isinstance(own, list) else [])]
     read = [plain.both(note) for note in results.notes[:20]]
     seen = plain.strings(results.end.get("trace_notes"), 300, 20) if results.end else ()
-    traced = [word("trace note", note=_trace_note(note)) for note in seen]
+    traced = [word("trace note", note=plain.both(note)) for note in seen]
     return (*([word("interrupted note")] if results.end is None else []), *said, *read, *traced)
-
-
-def _trace_note(note: str) -> Text:
-    """A note of the worker, which speaks English: those that are met most are said in Chinese as well."""
-    for start, zh in TRACE_NOTES.items():
-        if note.startswith(start):
-            return Text(note, f"{zh}{note[len(start) :]}")
-    return Text(note, note)

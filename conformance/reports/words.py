@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from conformance.language.program import Text
+from conformance.told import told
 
 if TYPE_CHECKING:
     from conformance.reports.model import Where
@@ -100,7 +101,8 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
     # the whole
     "conforms": ("conforms in all it offers", "在其提供的范围内全部符合"),
     "does not conform": ("does not conform", "不符合"),
-    "interrupted": (
+    "interrupted": ("interrupted", "中断"),
+    "interrupted so far": (
         "interrupted: {n} verdicts so far, {broken} of them broken; this is no result",
         "评测中断：目前有 {n} 个判定，其中 {broken} 个未通过；这不是最终结果",
     ),
@@ -133,7 +135,34 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
     "flow bad": ("wrong", "有误"),
     "flow silent": ("not graded", "未评测"),
     "flow unseen": ("not seen", "未见"),
-    "by layer": ("Broken claims by layer:", "各层出错的断言数："),
+    "layers": ("Layer by layer", "逐层情况"),
+    "layer n": ("layer {n}", "第 {n} 层"),
+    "encoder": ("encoder", "编码器"),
+    "decoder": ("decoder", "解码器"),
+    "layer good": ("as it should be", "正确"),
+    "layer bad": ("wrong", "有误"),
+    "layer silent": ("its input is wrong already", "输入已经有误"),
+    "layer unseen": ("not seen", "未见"),
+    "along layers": (
+        "Error along the layers, against the program, in tolerances",
+        "误差沿各层的变化（与程序相比，以容差为单位）",
+    ),
+    "along layers local": (
+        "Error of each layer's own stage, on the submission's own tensors before it, in tolerances",
+        "各层自身这一步的误差（以被测代码自己的上游张量为输入，以容差为单位）",
+    ),
+    "along positions": (
+        "Decode against prefill: error at each position, in tolerances",
+        "解码与预填充对比：各位置的误差（以容差为单位）",
+    ),
+    "with cache": ("in {n} calls with a cache", "分 {n} 次调用并使用缓存"),
+    "in one call": ("the same sequence in one call", "同一序列一次调用"),
+    "tolerance line": ("The line is the tolerance.", "横线为容差。"),
+    "calls parted": ("Dashed lines part the calls.", "虚线分隔各次调用。"),
+    "as numbers": ("As numbers", "数值"),
+    "tensor": ("tensor", "张量"),
+    "position": ("position", "位置"),
+    "call number": ("call", "第几次调用"),
     "picture": (
         "What came, what was expected, and the difference; the frame marks the worst element.",
         "得到的值、应有的值与两者之差；方框标出误差最大的元素。",
@@ -176,6 +205,10 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
     "shown": ("shown", "条显示"),
     "nothing broken": ("Nothing is broken.", "没有出错的断言。"),
     "language": ("Language", "语言"),
+    "theme": ("Colours", "配色"),
+    "light": ("Light", "浅色"),
+    "dark": ("Dark", "深色"),
+    "system": ("System", "系统"),
     "run facts": ("This run", "本次评测"),
     "verdicts": ("verdicts", "判定"),
     "counts": ("counts", "数量"),
@@ -186,6 +219,7 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
         "`{tensor}` is not what it should be; worst at {place}",
         "`{tensor}` 与应有的值不符；偏差最大处在 {place}",
     ),
+    "not gradable": ("The submission could not be graded: {why}", "该提交无法评测：{why}"),
     "no claim fits": (
         "{name}: no claim of this run counts for its {points} points",
         "{name}：本次评测没有断言可计入其 {points} 分",
@@ -210,6 +244,9 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
     "one submission": ("1 submission", "1 份提交"),
     "nothing graded": ("nothing graded", "未能评测"),
     "about left": ("about {time} left", "大约还需 {time}"),
+    "n of m statements": ("{n} of {all}", "{all} 条中 {n} 条"),
+    "not all graded": ("not all graded", "未全部评测"),
+    "passes": ("conforms", "符合"),
     "n broken": ("{n} broken", "{n} 条出错"),
     "not all": ("{n} of {all} were graded", "{all} 份中评测了 {n} 份"),
     "outcome": ("outcome", "结果"),
@@ -259,6 +296,11 @@ def say(key: str, lang: str, **fields: object) -> str:
 def pick(text: Text, lang: str) -> str:
     """A text in one language."""
     return text.zh if lang == "zh" else text.en
+
+
+def fact(name: str, value: str) -> Text:
+    """A fact of a run as it is shown; of all of them, only how the target was kept apart is a sentence."""
+    return told(value) if name == "isolation" else Text(value, value)
 
 
 def between(where: Where) -> Text | None:

@@ -60,6 +60,27 @@ class Diagnosis:
 
 
 @dataclass(frozen=True)
+class Profile:
+    """How an error runs along the layers of a model, or along the positions of a sequence.
+
+    Attributes:
+        over: 'layer' or 'position'.
+        tensors: one for each layer, in the order of the model; of positions, the one that is followed.
+        margins: the worst error in tolerances at each; None where nothing is compared.
+        local: each on the target's own tensors before it, so that no error is handed on.
+        calls: of positions, the lengths of the calls that share a cache.
+        at_once: of positions, the margins of the same sequence in one call.
+    """
+
+    over: str
+    tensors: tuple[str, ...]
+    margins: tuple[float | None, ...]
+    local: bool = False
+    calls: tuple[int, ...] = ()
+    at_once: tuple[float | None, ...] = ()
+
+
+@dataclass(frozen=True)
 class Judgement:
     """What a kind of claim found on one scenario. `margin` is the worst error in tolerances."""
 
@@ -71,6 +92,7 @@ class Judgement:
     reproduce: str = ""
     seconds: float = 0.0
     diagnosis: tuple[Diagnosis, ...] = ()
+    profiles: tuple[Profile, ...] = ()
 
     @property
     def close(self) -> bool:
@@ -128,6 +150,7 @@ def verdict_line(verdict: Verdict) -> dict[str, Any]:
     """A verdict as one line of `results.jsonl`."""
     judgement = verdict.judgement
     place, evidence = judgement.place, judgement.evidence
+    profiles = {"profiles": [profile_line(p) for p in judgement.profiles]} if judgement.profiles else {}
     return {
         "kind": "verdict",
         "claim": verdict.claim,
@@ -148,4 +171,25 @@ def verdict_line(verdict: Verdict) -> dict[str, Any]:
         "evidence": jsonable(vars(evidence)) if evidence else None,
         "reproduce": judgement.reproduce,
         "seconds": round(judgement.seconds, 6),
+        **profiles,
     }
+
+
+def profile_line(profile: Profile) -> dict[str, Any]:
+    """A profile as it stands in a result; what it has not is left out."""
+    line: dict[str, Any] = {
+        "over": profile.over,
+        "tensors": list(profile.tensors),
+        "margins": _short(profile.margins),
+        "local": profile.local,
+    }
+    if profile.calls:
+        line["calls"] = list(profile.calls)
+    if profile.at_once:
+        line["at_once"] = _short(profile.at_once)
+    return line
+
+
+def _short(margins: Sequence[float | None]) -> list[Any]:
+    """Three digits are enough for a chart."""
+    return [jsonable(float(f"{m:.3g}")) if m is not None else None for m in margins]

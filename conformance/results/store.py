@@ -150,6 +150,10 @@ def parse_results(lines: Iterable[str], name: str) -> Results:
             if schema != SCHEMA:
                 which = "a newer" if isinstance(schema, int) and schema > SCHEMA else "another"
                 notes.append(f"written by {which} version (schema {schema!r}); read as far as it is known")
+        elif kind == "run":
+            # Two files in one: verdicts of different runs, perhaps of different packs, are not to be mixed.
+            notes.append(f"line {number} begins another run; it and what follows are left out")
+            break
         elif kind == "claim" and isinstance(line.get("id"), str):
             claims[line["id"]] = line
         elif kind == "verdict":

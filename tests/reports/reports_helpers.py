@@ -184,3 +184,26 @@ def save(folder: Path, lines: Sequence[Mapping[str, Any]]) -> Path:
     path = folder / "results.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return path
+
+
+ALONG_LAYERS = {"over": "layer", "tensors": ["layers.0.y", "layers.1.y", "layers.2.y", "logits"], "margins": [0.2, 5e4, 3e4, "Infinity"], "local": False}  # fmt: skip
+OWN_STAGES = {"over": "layer", "tensors": ["layers.0.z", "layers.1.z", "layers.2.z"], "margins": [0.1, 8e5, None], "local": True}  # fmt: skip
+ALONG_POSITIONS = {
+    "over": "position", "tensors": ["logits"], "margins": [0.1, 0.2, 400, None, 2e3], "local": False, "calls": [2, 1, 2],
+    "at_once": [0.1, 0.1, 0.2, 0.1, 0.1],
+}  # fmt: skip
+
+
+def layered() -> list[Line]:
+    """A model of three layers whose second is wrong, and whose cache is as well."""
+    lines = drawn()
+    return [
+        *lines[:-1],
+        claim("q005.logits", "model", check="golden", equation="logits = Model(config, params).forward(tokens)"),
+        failed("q005.logits", "model", profiles=[ALONG_LAYERS], evidence={**lines[4]["evidence"], "tensor": "logits", "arrays": {}}),
+        claim("q006.z-everywhere", "model", equation="z = dot(weights, values, over=key)"),
+        failed("q006.z-everywhere", "model", profiles=[OWN_STAGES], evidence={**lines[4]["evidence"], "arrays": {}}),
+        claim("q005.decode", "decode"),
+        failed("q005.decode", "decode", profiles=[ALONG_POSITIONS]),
+        lines[-1],
+    ]  # fmt: skip

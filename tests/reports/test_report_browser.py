@@ -1,49 +1,10 @@
 """The pages in a real browser: what a person does with them, from disk, without a network."""
 
-import shutil
-
 import pytest
-from reports_helpers import drawn, failing, passing, results
+from reports_helpers import drawn, failing, layered, passing, results
 
 from conformance.reports.formats import render
 from conformance.reports.matrix import render as render_matrix
-
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    sync_api = pytest.importorskip("playwright.sync_api")
-    if BROWSER is None:
-        pytest.skip("there is no Chromium on this machine")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def opened(browser, tmp_path):
-    """Opens a page; what it says on its console is a failure, and so is a request for anything but itself."""
-    said = []
-    context = browser.new_context(viewport={"width": 1100, "height": 900})
-
-    def opened(source, address=""):
-        path = tmp_path / "page.html"
-        path.write_text(source, encoding="utf-8")
-        page = context.new_page()
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on(
-            "request",
-            lambda request: None if request.url.startswith(tmp_path.as_uri()) else said.append(request.url),
-        )
-        page.goto(path.as_uri() + address)
-        return page
-
-    yield opened
-    context.close()
-    assert said == []
 
 
 def shown(page):
@@ -77,6 +38,48 @@ def test_the_language_is_switched_and_remembered(opened):
     assert again.evaluate("document.documentElement.lang") == "zh"
 
 
+def ground(page):
+    return page.evaluate("getComputedStyle(document.body).backgroundColor")
+
+
+def test_the_colours_are_chosen_and_remembered_and_paper_is_white(opened):
+    page = opened(render(results(layered()), "html"))
+    light = ground(page)
+    page.emulate_media(color_scheme="dark")
+    dark = ground(page)
+    assert dark != light
+    page.click("label:has(#light)")
+    assert ground(page) == light
+    page.emulate_media(color_scheme="light")
+    page.click("label:has(#dark)")
+    assert ground(page) == dark
+    again = opened(render(results(failing()), "html"))
+    assert ground(again) == dark
+    again.emulate_media(media="print")
+    assert ground(again) == "rgb(255, 255, 255)"
+    again.emulate_media(media="screen")
+    again.click("label:has(#system)")
+    assert ground(again) == light
+    # A table of many has the same switches, and remembers the same.
+    assert ground(opened(render_matrix([results(failing())]))) == light
+
+
+def test_from_the_strip_of_layers_to_the_claim(opened):
+    page = opened(render(results(layered()), "html"))
+    page.evaluate("document.querySelectorAll('.problem').forEach(p => p.open = false)")
+    tiles = page.query_selector_all(".strip .tile")
+    assert [tile.inner_text().split()[:3] for tile in tiles] == [
+        ["layer", "0", "✓"],
+        ["layer", "1", "✗"],
+        ["layer", "2", "–"],
+    ]
+    tiles[1].click()
+    page.wait_for_selector(".problem[open]")
+    claim = page.query_selector(".problem[open]").get_attribute("data-claim")
+    assert claim in ("q006.z", "q006.z-everywhere")
+    assert len(page.query_selector_all("figure.chart svg rect")) > 10
+
+
 def test_from_the_drawing_to_the_numbers(opened):
     page = opened(render(results(drawn()), "html"))
     page.evaluate("document.querySelector('#p1').open = false")
@@ -103,6 +106,33 @@ def test_keyboard_alone_opens_a_claim(opened):
     page.focus(".claim summary")
     page.keyboard.press("Enter")
     assert page.query_selector(".claim[open] table")
+
+
+def focused(page):
+    return page.evaluate(
+        "(e => [e.tagName, e.id, e.name, e.textContent.trim().slice(0, 20), getComputedStyle(e).outlineStyle])(document.activeElement)"
+    )
+
+
+def test_the_keyboard_goes_through_the_page_in_its_order_and_shows_where_it_is(opened):
+    page = opened(render(results(layered()), "html"))
+    stops, at = [], []
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        stop = focused(page)
+        if stop[0] == "BODY":
+            break
+        stops.append(stop)
+        at.append(page.evaluate("(b => b.top + scrollY)(document.activeElement.getBoundingClientRect())"))
+    kinds = [(tag, name or ident) for tag, ident, name, *_ in stops]
+    # Colours and language first, each one stop; then the ladder, the drawing, the layers, the claims.
+    assert kinds[:3] == [("INPUT", "theme"), ("INPUT", "language"), ("A", "")]
+    assert any(tag in ("a", "g") for tag, _ in kinds)
+    assert ("SUMMARY", "") in kinds
+    # Whatever has the focus is framed; a box that cannot be seen frames what stands for it.
+    assert all(outline != "none" for tag, *_, outline in stops if tag != "INPUT")
+    tops = [top for (tag, *_), top in zip(stops, at, strict=True) if tag == "SUMMARY"]
+    assert tops == sorted(tops)
 
 
 def test_it_is_printed_with_all_that_is_broken_open(opened):

@@ -1,11 +1,17 @@
 """Formats that other programs read: JUnit, CTRF, Gradescope, badges; the difference of two runs; withheld answers."""
 
+import html.parser
 import json
+import re
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
+import cmarkgfm
 import jsonschema
+import junitparser
 import pytest
 from click.testing import CliRunner
+from cmarkgfm.cmark import Options
 from reports_helpers import (
     PLACE,
     SCALE,
@@ -14,6 +20,7 @@ from reports_helpers import (
     failed,
     failing,
     hostile,
+    layered,
     passing,
     results,
     run,
@@ -93,6 +100,60 @@ def test_a_run_that_is_no_success_has_no_junit_without_an_error(lines, errors):
     assert len(root.findall(".//error")) == errors
 
 
+EVERY = [
+    passing(),
+    failing(),
+    failing()[:-1],
+    hostile(),
+    layered(),
+    [run()],
+    [{"kind": "run"}, {"kind": "verdict"}],
+]
+
+
+@pytest.mark.parametrize("lines", EVERY)
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_junit_is_read_by_who_reads_junit(lines, lang, tmp_path):
+    path = tmp_path / "junit.xml"
+    path.write_text(junit.render(results(lines), lang), encoding="utf-8")
+    document = junitparser.JUnitXml.fromfile(str(path))
+    said = (document.tests, document.failures, document.errors, document.skipped, round(document.time, 3))
+    cases = [case for suite in document for case in suite]
+    kinds = [type(result).__name__ for case in cases for result in case.result]
+    # What is said of the whole is what there is.
+    document.update_statistics()
+    assert said == (
+        document.tests,
+        document.failures,
+        document.errors,
+        document.skipped,
+        round(document.time, 3),
+    )
+    assert said[:4] == (len(cases), kinds.count("Failure"), kinds.count("Error"), kinds.count("Skipped"))
+    assert all(case.name and case.classname for case in cases)
+    names = [(case.classname, case.name) for case in cases]
+    assert len(set(names)) == len(names)
+
+
+def test_junit_has_each_verdict_as_a_reader_names_it():
+    document = junitparser.JUnitXml.fromstring(junit.render(results(failing())))
+    found = {case.name: case for suite in document for case in suite}
+    broken = found["q006.attention [causal, minimal, float32]"]
+    (failure,) = broken.result
+    assert (type(failure), failure.type) == (junitparser.Failure, "fail")
+    assert {(p.name, p.value) for p in broken.child(junitparser.Properties)} >= {
+        ("claim", "q006.attention"),
+        ("statement", "Q6.4"),
+        ("statement", "Q6.10"),
+    }
+    (raised,) = found["q005.residual [plain, minimal, float32]"].result
+    assert (type(raised), raised.message) == (
+        junitparser.Error,
+        "it raised ValueError: shapes (3,4) and (5,4)",
+    )
+    assert found["q005.rope [plain, minimal, float32]"].is_skipped
+
+
 def test_hostile_text_is_xml():
     root = ET.fromstring(junit.render(results(hostile())))
     assert "<script>alert(1)</script>" in root.find(".//failure").text
@@ -100,60 +161,19 @@ def test_hostile_text_is_xml():
 
 # -- CTRF ----------------------------------------------------------------------------------------------
 
-CTRF = {
-    "type": "object",
-    "required": ["reportFormat", "specVersion", "results"],
-    "properties": {
-        "reportFormat": {"const": "CTRF"},
-        "specVersion": {"type": "string", "pattern": r"^\d+\.\d+\.\d+$"},
-        "generatedBy": {"type": "string"},
-        "extra": {"type": "object"},
-        "results": {
-            "type": "object",
-            "required": ["tool", "summary", "tests"],
-            "properties": {
-                "tool": {"type": "object", "required": ["name"], "additionalProperties": False,
-                         "properties": {"name": {"type": "string", "minLength": 1}, "version": {"type": "string"}}},
-                "summary": {
-                    "type": "object",
-                    "required": ["tests", "passed", "failed", "skipped", "pending", "other", "start", "stop"],
-                    "additionalProperties": {"type": "integer"},
-                },
-                "tests": {
-                    "type": "array",
-                    "items": {
-                        "type": "object",
-                        "required": ["name", "status", "duration"],
-                        "additionalProperties": False,
-                        "properties": {
-                            "name": {"type": "string", "minLength": 1},
-                            "status": {"enum": ["passed", "failed", "skipped", "pending", "other"]},
-                            "duration": {"type": "integer"},
-                            "suite": {"type": "array", "minItems": 1, "items": {"type": "string"}},
-                            "message": {"type": "string"}, "trace": {"type": "string"}, "snippet": {"type": "string"},
-                            "rawStatus": {"type": "string"}, "type": {"type": "string"}, "filePath": {"type": "string"},
-                            "line": {"type": "integer"},
-                            "labels": {"type": "object", "additionalProperties": {"anyOf": [
-                                {"type": ["string", "number", "boolean"]},
-                                {"type": "array", "minItems": 1, "items": {"type": "string"}},
-                            ]}},
-                        },
-                    },
-                },
-            },
-        },
-    },
-}  # fmt: skip
-"""What the format's documentation requires of a document, and the types of what is written here."""
+CTRF = json.loads((Path(__file__).parent / "formats" / "ctrf-schema-0.0.json").read_text(encoding="utf-8"))
+"""The format's own schema."""
 
 
 @pytest.mark.parametrize(
     "lines",
-    [passing(), failing(), failing()[:-1], hostile(), [run()], [{"kind": "run"}, {"kind": "verdict"}]],
-)
+    [
+        passing(), failing(), failing()[:-1], hostile(), hostile("x" * 10**6), layered(), [run()], [{"kind": "run"}, {"kind": "verdict"}],
+    ],
+)  # fmt: skip
 def test_ctrf_is_what_its_format_asks_for(lines):
     document = json.loads(ctrf.render(results(lines)))
-    jsonschema.validate(document, CTRF)
+    jsonschema.validate(document, CTRF, format_checker=jsonschema.FormatChecker())
     summary, tests = document["results"]["summary"], document["results"]["tests"]
     assert summary["tests"] == len(tests)
     assert sum(summary[name] for name in ("passed", "failed", "skipped", "pending", "other")) == len(tests)
@@ -301,6 +321,77 @@ def test_a_badge_is_an_endpoint_or_a_picture(tmp_path, lines, message, color):
     assert [t.text for t in root.iter("{http://www.w3.org/2000/svg}text")] == ["conformance", message]
 
 
+ENDPOINT = {
+    "type": "object",
+    "required": ["schemaVersion", "label", "message"],
+    "additionalProperties": False,
+    "properties": {
+        "schemaVersion": {"const": 1},
+        "label": {"type": "string"},
+        "message": {"type": "string", "minLength": 1, "maxLength": 60},
+        "color": {"enum": ["brightgreen", "green", "yellow", "orange", "red", "lightgrey", "blue"]},
+    },
+}
+"""What https://shields.io/badges/endpoint-badge asks of an endpoint, and the colours that it names."""
+
+
+@pytest.mark.parametrize("lines", EVERY)
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_an_endpoint_is_what_shields_asks_for(lines, lang):
+    jsonschema.validate(json.loads(badge.render(results(lines), lang)), ENDPOINT)
+
+
+# -- GitHub's Markdown ---------------------------------------------------------------------------------
+
+TAGS = {
+    "h3", "h4", "ul", "li", "strong", "code", "pre", "table", "thead", "tbody", "tr", "th", "td", "details", "summary", "b",
+    "blockquote", "p", "sub",
+}  # fmt: skip
+
+
+class Seen(html.parser.HTMLParser):
+    """Tags, whether each is closed where it should be, and the text outside of code."""
+
+    def __init__(self, source):
+        super().__init__()
+        self.open, self.tags, self.text, self.ill = [], set(), [], []
+        self.feed(source)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.ill += [name for name, _ in attrs if name not in ("align", "class", "lang")]
+        self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            self.ill.append(f"</{tag}>")
+
+    def handle_data(self, data):
+        if "code" not in self.open:
+            self.text.append(data)
+
+
+@pytest.mark.parametrize("lines", EVERY)
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("kind", ["markdown", "diff"])
+def test_markdown_is_what_github_makes_of_it(lines, lang, kind):
+    source = (
+        render(results(lines), "markdown", lang)
+        if kind == "markdown"
+        else difference.render(results(passing()), results(lines), lang)
+    )
+    page = cmarkgfm.github_flavored_markdown_to_html(source, Options.CMARK_OPT_UNSAFE)
+    seen = Seen(page)
+    # GitHub links what looks like an address: nothing of a stranger's may.
+    assert seen.tags <= TAGS, seen.tags - TAGS
+    assert (seen.ill, seen.open) == ([], [])
+    assert len(source) <= 65_536
+    if kind == "markdown" and len(lines) > 3:
+        assert {"table", "details", "summary"} <= seen.tags or lines == passing()
+    text = "".join(seen.text)
+    assert not [trap for trap in ("@everyone", "GH-2", "://", "www.") if trap in text]
+
+
 # -- two runs ------------------------------------------------------------------------------------------
 
 
@@ -399,3 +490,14 @@ def test_results_of_several_packs_are_said_to_be():
     page = matrix.render([results(passing()), results([run(pack="other"), *passing()[1:]])])
     assert "Results of several packs: forward-pass 0.1.0, other 0.1.0" in page
     assert "several packs" not in matrix.render([results(passing())] * 2)
+
+
+def test_every_outcome_of_a_table_is_a_word():
+    from conformance.reports import matrix
+
+    page = matrix.render(
+        [results(failing()[:-1]), results([run()]), results([run(), end(False)]), results(passing())]
+    )
+    assert "interrupted" in page
+    assert "中断" in page
+    assert not re.findall(r"\{\w+\}", re.sub(r"<(style|script)>.*?</\1>", "", page, flags=re.DOTALL))

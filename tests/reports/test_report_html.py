@@ -251,7 +251,13 @@ def test_the_first_wrong_tensor_is_the_one_that_was_found_in_the_source():
     lines[4]["where"] = place
     found = boxes(lines)
     assert (found["weights"].state, found["weights"].first) == ("bad", True)
-    assert (found["k"].state, found["z"].first) == ("good", False)
+    # What it is made of was right as well; of what it is not made of, nothing is known.
+    assert (found["k"].state, found["x"].state, found["q"].state, found["z"].first) == (
+        "good",
+        "good",
+        "unseen",
+        False,
+    )
 
 
 def test_boxes_do_not_overlap_and_stand_below_what_they_are_made_of():
@@ -271,7 +277,8 @@ def test_the_drawing_leads_to_the_claims():
     assert '<g tabindex="0" class="unseen"' in source
     assert "[batch, head, query, dv]: of z / z 的说明" in source
     assert 'data-question="Q007" data-level="MUST"' in source
-    assert "Broken claims by layer:" in source
+    # The layer in which it is worst leads to the claim as well.
+    assert re.search(r'<a href="#p1" class="tile bad first"[^>]*>\s*<span><i lang="en">layer 1', source)
 
 
 @pytest.mark.parametrize(

@@ -322,4 +322,4 @@ def test_that_the_trace_ran_out_is_said():
     notes = ["the trace ran out of its budget after 3 s"]
     lines = [run(), claim("q006.attention"), failed("q006.attention"), end(False, trace_notes=notes)]
     assert "while the line was looked for: the trace ran out of its budget after 3 s" in shown(lines)
-    assert "查找出错行时：跟踪在用完预算后停止，预算为 3 s" in shown(lines, "zh")
+    assert "查找出错行时：跟踪在 3 秒后用完预算" in shown(lines, "zh")

@@ -87,6 +87,10 @@
   function largest(values) {
     return values.reduce(function (most, v) { return isFinite(v) ? Math.max(most, Math.abs(v)) : most; }, 0);
   }
+  var painted = [];
+  function repaint() { painted.forEach(function (paint) { paint(); }); }
+  all('input[name="theme"]').forEach(function (radio) { radio.addEventListener("change", repaint); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
   function draw(place) {
     var data = JSON.parse(place.dataset.arrays);
     var axes = data.axes, sizes = data.sizes, spot = data.spot;
@@ -151,6 +155,7 @@
     });
     profiles(figure.querySelector(".profiles"), axes, sizes, difference);
     place.replaceWith(figure);
+    painted.push(paint);
     paint();  // in the page, whose colours it takes
   }
   // The largest difference at each index of an axis: where in a tensor the error lives.
