@@ -75,7 +75,10 @@ class Known:
             ours = np.where(ours < HIDDEN, -np.inf, ours)
         tensor = self.tensor.reshape([n for n in self.tensor.shape if n > 1])
         finite = np.isfinite(self.values)
-        scale = np.sqrt(np.mean(np.where(finite, self.values, 0.0) ** 2)) + 1e-300
+        with np.errstate(
+            over="ignore"
+        ):  # of numbers near the end of float64 it is infinite, and nothing matches
+            scale = np.sqrt(np.mean(np.where(finite, self.values, 0.0) ** 2)) + 1e-300
         nearest = np.inf
         for order in itertools.permutations(range(tensor.ndim)):
             if not regrouped(shape, [tensor.shape[i] for i in order]):

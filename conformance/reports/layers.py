@@ -82,7 +82,10 @@ def stacks(report: Report) -> tuple[Stack, ...]:
             right.state = "good"
         if first is not None:
             _break(first, next((item.claim.id for item in report.problems), ""))
-    return tuple(_finished(name, own) for name, own in sorted(found.items()))
+    made: list[Stack] = []
+    for name, own in found.items():  # in the order in which the model has them: a profile tells it first
+        made.append(_finished(name, own, before=any(layer.first for stack in made for layer in stack.layers)))
+    return tuple(made)
 
 
 def _break(layer: Layer, claim: str) -> None:
@@ -92,16 +95,16 @@ def _break(layer: Layer, claim: str) -> None:
         layer.claims.append(claim)
 
 
-def _finished(name: str, own: dict[int, Layer]) -> Stack:
-    """All layers up to the last, those before the first wrong one good where its input was seen to be right."""
+def _finished(name: str, own: dict[int, Layer], *, before: bool) -> Stack:
+    """All layers up to the last, with the first wrong one marked; `before`: a stack before this one is wrong already."""
     layers = [own.get(i) or Layer(i) for i in range(max(own) + 1)]
     bad = next((layer for layer in layers if layer.state == "bad"), None)
     off = next((layer for layer in layers if layer.state == "silent"), None)
-    if off is not None and (bad is None or off.number < bad.number):
+    if off is not None and not before and (bad is None or off.number < bad.number):
         # What goes into the first layer that is off was right: it is wrong itself.
         off.state, bad = "bad", off
     if bad is not None:
-        bad.first = True
+        bad.first = not before
     return Stack(name, tuple(layers))
 
 

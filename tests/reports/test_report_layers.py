@@ -52,7 +52,8 @@ def evidence(tensor):
         (model(evidence=evidence("layers.3.z")), {"": ["unseen", "unseen", "unseen", "bad"]}),
         (
             model({**ALONG_LAYERS, "tensors": ["encoder.layers.0.y", "encoder.layers.1.y", "decoder.layers.0.y", "logits"]}, evidence=evidence("logits")),
-            {"decoder": ["bad"], "encoder": ["good", "bad"]},
+            # What a decoder is given is wrong when its encoder is.
+            {"encoder": ["good", "bad"], "decoder": ["silent"]},
         ),
         (passing(), {}),
         (model(evidence=evidence("logits")), {}),
