@@ -83,8 +83,10 @@ def stacks(report: Report) -> tuple[Stack, ...]:
         if first is not None:
             _break(first, next((item.claim.id for item in report.problems), ""))
     made: list[Stack] = []
-    for name, own in found.items():  # in the order in which the model has them: a profile tells it first
-        made.append(_finished(name, own, before=any(layer.first for stack in made for layer in stack.layers)))
+    for name, known in found.items():  # in the order in which the model has them: a profile tells it first
+        made.append(
+            _finished(name, known, before=any(layer.first for stack in made for layer in stack.layers))
+        )
     return tuple(made)
 
 
