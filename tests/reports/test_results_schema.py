@@ -108,3 +108,25 @@ def test_a_line_that_does_not_fit_is_refused_with_its_place(whole, line, fault):
 def test_faults_of_a_file_have_the_number_of_the_line():
     text = "\n".join([json.dumps(run()), "", json.dumps(end("yes")), "{", ""])
     assert [fault.split(":")[0] for fault in faults_of_file(text)] == ["line 3", "line 4"]
+
+
+def test_every_reference_of_the_schema_leads_somewhere(whole):
+    named = set(whole.schema["$defs"])
+
+    def references(value):
+        if isinstance(value, dict):
+            yield from ([value["$ref"]] if isinstance(value.get("$ref"), str) else [])
+            for item in value.values():
+                yield from references(item)
+        elif isinstance(value, list):
+            for item in value:
+                yield from references(item)
+
+    assert {reference.removeprefix("#/$defs/") for reference in references(whole.schema)} <= named
+
+
+def test_lines_with_all_that_a_line_may_have_fit():
+    from reports_helpers import layered
+
+    for line in layered():
+        assert faults(line) == []
