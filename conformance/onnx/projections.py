@@ -135,7 +135,7 @@ def trace(
         turned = _rotation(walk, node, value)
         if turned is not None and rotation is None:
             rotation = _whole(walk, turned, chain)
-            value = turned.start
+            value = rotation.start
             continue
         break
     stages = () if projection is None else tuple(_stages(walk, projection, chain[::-1]))
@@ -258,18 +258,32 @@ def _rotation(walk: Walk, node: ir.Node, value: ir.Value) -> Rotation | None:
 def _whole(walk: Walk, rotation: Rotation, chain: list[ir.Node]) -> Rotation:
     """A rotation with the layouts that bring its result back into the form of its input.
 
-    Pairs that stand side by side are often turned as an axis of two; those layouts are taken off `chain`.
+    Pairs are often turned as an axis of two, which may be split off before and merged after; those layouts
+    are taken off `chain`.
     """
-    form = walk.partial.shape(rotation.start)
-    out = rotation.output
-    taken = 0
-    while walk.partial.shape(out) != form and taken < min(len(chain), 4):
-        taken += 1
-        out = chain[-taken].outputs[0]
-    if not taken or walk.partial.shape(out) != form:
-        return rotation
-    del chain[-taken:]
-    return Rotation(rotation.node, rotation.start, out, rotation.fused)
+    for start in (_unsplit(walk, rotation.start), rotation.start):
+        form = walk.partial.shape(start)
+        out = rotation.output
+        taken = 0
+        while walk.partial.shape(out) != form and taken < min(len(chain), 4):
+            taken += 1
+            out = chain[-taken].outputs[0]
+        if walk.partial.shape(out) == form:
+            if taken:
+                del chain[-taken:]
+            return Rotation(rotation.node, start, out, rotation.fused)
+    return rotation
+
+
+def _unsplit(walk: Walk, start: ir.Value) -> ir.Value:
+    """What a value is made of whose features stand as pairs, on two axes of which one has size two."""
+    node = start.producer()
+    if node is None or node.op_type != "Reshape" or not walk.moves(node) or node.inputs[0] is None:
+        return start
+    before, after = walk.partial.shape(node.inputs[0]), walk.partial.shape(start)
+    if before is None or after is None or len(after) != len(before) + 1 or 2 not in after[-2:]:
+        return start
+    return node.inputs[0] if after[:-2] == before[:-1] else start
 
 
 def _stages(walk: Walk, projection: Projection, chain: list[ir.Node]) -> Iterator[tuple[ir.Value, Array]]:
