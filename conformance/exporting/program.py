@@ -30,12 +30,10 @@ TYPES: dict[str, Type] = {"bool": "int64", "int64": "int64"}
 class Wanted:
     """What is asked for.
 
-    `scenario` brings the program, with its mistake, the variant, the sizes and the weights; `original` is
-    the program without.
+    `scenario` brings the program, with its mistake, the variant, the sizes and the weights.
     """
 
     scenario: Scenario
-    original: Program
     patched: frozenset[tuple[str, str]] = frozenset()
     """The equations that a mistake replaces: what stands for an optional input may be one."""
     cache: bool = False
@@ -95,7 +93,6 @@ class _Writing:
             self.emission,
             numbers={"n_layers": scenario.layers},
             operators=operators_of(wanted.opset),
-            original=wanted.original,
         )
 
     def read(self) -> None:

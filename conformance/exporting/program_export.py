@@ -23,7 +23,7 @@ def export_program(made: Model, cache: bool, dtype: Type, opset: int) -> tuple[o
     """
     patched = frozenset(made.mistake.replace) if made.mistake is not None else frozenset()
     try:
-        wanted = Wanted(made.scenario(), made.pack.program, patched, cache, dtype, opset)
+        wanted = Wanted(made.scenario(), patched, cache, dtype, opset)
         model = emit(wanted)
     except PackError as error:
         if made.mistake is None:

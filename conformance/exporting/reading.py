@@ -1,8 +1,8 @@
 """The evaluator as a graph needs it: axes in the order in which people write them, operators of ONNX for functions.
 
-Nothing here knows an equation. Where ONNX has an operator that computes a function of the program, and the
-function is as the pack has it, the operator stands in the graph (`operators`); what comes of that is
-checked against the program afterwards, like all the rest.
+Nothing here knows an equation. Where ONNX has an operator that computes what the equations of a function say,
+the operator stands in the graph (`operators`); what comes of that is checked against the program afterwards,
+like all the rest.
 """
 
 from __future__ import annotations
@@ -12,14 +12,12 @@ from dataclasses import dataclass, field
 
 from conformance.exporting.emission import Emission
 from conformance.exporting.graph import Value as Emitted
+from conformance.exporting.operators import Operators
 from conformance.language.evaluate import Invocation, Reading, Scope
 from conformance.language.names import Value
 from conformance.language.program import Equation, Function, Program
 from conformance.language.sizes import Dimension
 from conformance.language.tensors import Named, Operations
-
-Operator = Callable[["EmittingScope", Mapping[str, Value]], "Named[Emitted] | None"]
-"""Writes a function of the program as one operator, or does not where that has not its form."""
 
 
 def layout(program: Program) -> dict[str, int]:
@@ -67,10 +65,9 @@ class Laid(Operations[Emitted]):
 
 @dataclass
 class EmittingReading(Reading[Emitted]):
-    """A reading that writes a graph. `operators` stand for functions that are as in `original`."""
+    """A reading that writes a graph. `operators` stand for the functions that have their form."""
 
-    operators: Mapping[str, Operator] = field(default_factory=dict)
-    original: Program | None = None
+    operators: Operators = field(default_factory=lambda: Operators(()))
     seen_kinds: dict[str, str] = field(default_factory=dict)
     """What the defaults of optional inputs of the outermost function hold: bool, int64 or a real type."""
 
@@ -89,21 +86,6 @@ class EmittingReading(Reading[Emitted]):
         return EmittingScope(self, self.program.function(name), "", "", "", dict(self.sizes)).run(
             dict(inputs)
         )
-
-    def as_it_was(self, function: Function) -> bool:
-        """Whether a function, with all that it calls, is the pack's own."""
-        from conformance.language.parameters import callee, calls_in
-        from conformance.language.program import reachable
-
-        original = self.original or self.program
-        if self.program is original:
-            return True
-        calls = {
-            f.name: {callee(call)[0] for e in f.expressions() for call in calls_in(e)}
-            for f in self.program.functions.values()
-        }
-        inside = reachable(self.program, function.name, calls)
-        return all(self.program.functions[name] is original.functions[name] for name in inside)
 
 
 class EmittingScope(Scope[Emitted]):
@@ -159,10 +141,8 @@ class EmittingScope(Scope[Emitted]):
         inputs, sizes = self.inward(call)
         scope = EmittingScope(self.reading, call.function, self.params + params, self.at + at, site, sizes)
         scope.operations = self.operations
-        operator = self.reading.operators.get(call.function.name)
-        if operator is not None and self.reading.as_it_was(call.function):
+        made = self.reading.operators.written(scope, inputs)
+        if made is not None:
             self.reading.entered.add(call.function.name)
-            made = operator(scope, inputs)
-            if made is not None:
-                return self.outward(made, call)
+            return self.outward(made, call)
         return self.outward(scope.run(inputs), call)
