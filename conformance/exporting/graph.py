@@ -61,6 +61,7 @@ class Graph:
     opset: int
     nodes: list[Node] = field(default_factory=list)
     initializers: dict[str, tuple[Array, Type]] = field(default_factory=dict)
+    weights: set[str] = field(default_factory=set)
     inputs: list[Value] = field(default_factory=list)
     outputs: list[Value] = field(default_factory=list)
     place: str = ""
@@ -79,6 +80,7 @@ class Graph:
     def weight(self, name: str, array: Array, kind: Type) -> Value:
         """A trained tensor; `array` is float64 and is rounded to `kind`."""
         self.initializers[name] = (array, kind)
+        self.weights.add(name)
         return Value(name, kind, array.shape)
 
     def node(
@@ -150,7 +152,10 @@ class Graph:
         return kept[::-1]
 
     def model(self, name: str, metadata: Mapping[str, str]) -> onnx.ModelProto:
-        """The finished model, without what no output depends on; inputs that nothing reads stay out."""
+        """The finished model, without what no output depends on; inputs that nothing reads stay out.
+
+        Weights stay, read or not: the file says that it has them.
+        """
         from onnx import helper, numpy_helper
 
         from conformance import __version__
@@ -187,7 +192,7 @@ class Graph:
             [
                 numpy_helper.from_array(_stored(array, kind), called)
                 for called, (array, kind) in self.initializers.items()
-                if called in read
+                if called in read or called in self.weights
             ],
             value_info=information,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from conformance.exporting.emission import Emission
@@ -13,10 +13,13 @@ from conformance.exporting.lengths import Lengths
 from conformance.exporting.names import KEPT, PAST, input_name, past_name, present_name
 from conformance.exporting.operators import operators_of
 from conformance.exporting.reading import EmittingReading
+from conformance.language.arithmetic import Array
 from conformance.language.program import Program
 from conformance.language.sizes import Dimension, Size
 from conformance.language.symbolic import axes_of_input
 from conformance.language.tensors import Named
+from conformance.onnx.own_words import words
+from conformance.pack.model import Pack, Variant
 from conformance.plan.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -34,6 +37,8 @@ class Wanted:
     """
 
     scenario: Scenario
+    further: Mapping[str, Named[Array]] = field(default_factory=dict)
+    """Weights that the program without its mistake would have, too."""
     patched: frozenset[tuple[str, str]] = frozenset()
     """The equations that a mistake replaces: what stands for an optional input may be one."""
     cache: bool = False
@@ -57,8 +62,28 @@ def emit(wanted: Wanted) -> onnx.ModelProto:
         made = _Writing(wanted, bare.reading.seen_kinds, past, apart=True)
         made.read()
     variant = wanted.scenario.variant.name
-    metadata = {"variant": variant, "program": f"{wanted.scenario.pack.id} {wanted.scenario.pack.version}"}
+    metadata = {"program": f"{wanted.scenario.pack.id} {wanted.scenario.pack.version}"}
+    metadata |= words(
+        declaration(wanted.scenario.pack, wanted.scenario.variant), config_sizes(wanted.scenario)
+    )
     return made.graph.model(f"{variant}-program", metadata)
+
+
+def declaration(pack: Pack, variant: Variant) -> str | dict[str, Any]:
+    """A variant as an adapter would declare it: a name, or a base and what differs."""
+    base = variant.name.partition("+")[0]
+    if base not in pack.variants:
+        return dict(variant.choices)
+    own = pack.variants[base].choices
+    differs = {name: value for name, value in variant.choices.items() if own[name] != value}
+    return {"base": base, **differs} if differs else base
+
+
+def config_sizes(scenario: Scenario) -> dict[str, int]:
+    """Its sizes by the names of `config`."""
+    axes = scenario.pack.program.axes.by_name
+    sizes = {axes[name].config: size for name, size in scenario.sizes.items() if axes[name].config}
+    return {**sizes, "n_layers": scenario.layers}
 
 
 class _Writing:
@@ -88,7 +113,7 @@ class _Writing:
             {name: size for name, size in scenario.sizes.items() if axes[name].config or axes[name].parts},
             {
                 name: Named(t.axes, self.graph.weight(name, t.array, wanted.dtype))
-                for name, t in scenario.parameters.items()
+                for name, t in {**wanted.further, **scenario.parameters}.items()
             },
             self.emission,
             numbers={"n_layers": scenario.layers},

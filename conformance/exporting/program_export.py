@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from conformance.exporting.agreement import compared, summary
@@ -23,7 +24,8 @@ def export_program(made: Model, cache: bool, dtype: Type, opset: int) -> tuple[o
     """
     patched = frozenset(made.mistake.replace) if made.mistake is not None else frozenset()
     try:
-        wanted = Wanted(made.scenario(), patched, cache, dtype, opset)
+        further = replace(made, mistake=None).scenario().parameters
+        wanted = Wanted(made.scenario(), further, patched, cache, dtype, opset)
         model = emit(wanted)
     except PackError as error:
         if made.mistake is None:

@@ -132,8 +132,11 @@ class EmittingScope(Scope[Emitted]):
     def seen(self, name: str, value: Value) -> Value:
         """A tensor that is known outside is called so in the graph."""
         made = super().seen(name, value)
-        if made is not None and self.reading.program.tap(self.function.name, name):
-            self.emission.graph.title(self.tensor(made).array, self.at + name)
+        program = self.reading.program
+        if made is not None and program.tap(self.function.name, name):
+            tensor = self.tensor(made)
+            if tensor.axes == program.tensors[name].axes:  # of a mistake it may have others
+                self.emission.graph.title(tensor.array, self.at + name)
         return made
 
     def enter(self, call: Invocation[Emitted], params: str, at: str, site: str) -> Named[Emitted]:

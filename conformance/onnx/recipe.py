@@ -16,6 +16,7 @@ from conformance.onnx import variant
 from conformance.onnx.declaring import FAMILIAR, declared, foreign
 from conformance.onnx.describe import named, place
 from conformance.onnx.operators import Array
+from conformance.onnx.own_words import own_words, values_by_name, weights_by_name
 from conformance.onnx.reading import OUTER, Unreadable
 from conformance.onnx.structure import Structure
 from conformance.onnx.taps import find_taps
@@ -25,7 +26,9 @@ from conformance.plan.own import MANY
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-SAME = 1e-7
+PLAIN = ("norm", "norm_placement", "causal", "tie_embeddings")
+"""Choices of a graph that was read in parts; what the others are does not matter to its behaviour."""
+UNREAD = "enough of it was not read to tell its variant"
 
 
 def recipe(structure: Structure, folder: Path, names: Mapping[str, Any], many: int = MANY) -> dict[str, Any]:
@@ -43,6 +46,8 @@ def recipe(structure: Structure, folder: Path, names: Mapping[str, Any], many: i
         )
     assert interface.tokens is not None
     assert interface.logits is not None
+    said = own_words(structure.model)
+    names = names if said is None else {"variant": said.variant, **names}
     weights, missing = find_weights(structure)
     raw = _Raw(folder)
     parameters: dict[str, Any] = {}
@@ -58,6 +63,14 @@ def recipe(structure: Structure, folder: Path, names: Mapping[str, Any], many: i
             }
         ]
     tied = _tied(structure, parameters, raw)
+    sizes: Mapping[str, int | None] = variant.sizes(structure)
+    missing = [*missing, *foreign(structure)]
+    chosen = _variant(structure, tied, names)
+    if not names.get("variant") and declared(_known(structure, tied), []) is None:
+        missing.append(UNREAD)
+    if said is not None and said.named:
+        parameters = {name: [_whole(value, raw)] for name, value in weights_by_name(structure.model).items()}
+        sizes, missing = said.sizes, []
     outer = structure.model.meta[OUTER]
     taps = {
         tap.name: {
@@ -69,6 +82,11 @@ def recipe(structure: Structure, folder: Path, names: Mapping[str, Any], many: i
         for tap in find_taps(structure)
         if tap.value.name in outer
     }
+    if said is not None and said.named:
+        taps = {
+            name: {"value": name, "order": None, "flat": False, **_place(value.producer(), value)}
+            for name, value in values_by_name(structure.model).items()
+        }
     return {
         "inputs": {
             "tokens": _input(interface.tokens),
@@ -86,12 +104,23 @@ def recipe(structure: Structure, folder: Path, names: Mapping[str, Any], many: i
         },
         "parameters": parameters,
         "taps": taps,
-        "missing": [*missing, *foreign(structure)],
-        "variant": _variant(structure, tied, names),
-        "sizes": variant.sizes(structure),
+        "missing": missing,
+        "variant": chosen,
+        "sizes": sizes,
         "dtype": _dtype(structure),
         "counts_padding": _counts_padding(structure),
         "large": raw.numbers > many,
+    }
+
+
+def _whole(value: ir.Value, raw: _Raw) -> dict[str, Any]:
+    """A parameter that is an initializer as it stands."""
+    return {
+        "initializer": named(value),
+        "file": raw.file(value),
+        "transposed": False,
+        "index": None,
+        "axis": 0,
     }
 
 
@@ -224,6 +253,24 @@ def _variant(structure: Structure, tied: bool | None, names: Mapping[str, Any]) 
     given = names.get("variant")
     if isinstance(given, str):
         return given
+    choices = _known(structure, tied)
+    sizes = variant.sizes(structure)
+    made = declared(choices, [])
+    if made is None and given:
+        return dict(given)
+    if made is None:
+        # Of a graph that was read in parts its behaviour is graded, by whatever variant: nothing else is compared.
+        return {"base": "minimal", **{name: choices[name] for name in PLAIN if choices.get(name) is not None}}
+    fields: dict[str, Any] = {"base": made} if isinstance(made, str) else dict(made)
+    grouped = sizes["n_heads"] != sizes["n_kv_heads"]
+    if grouped != (fields["base"] == "llama"):
+        fields["grouped_heads"] = grouped
+    fields |= dict(given or {})
+    return fields if len(fields) > 1 else fields["base"]
+
+
+def _known(structure: Structure, tied: bool | None) -> dict[str, Any]:
+    """The choices that were read, those of most layers where they differ."""
     choices = variant.choices(structure)
     kinds = [
         b.feed_forward.kind for layer in structure.layers for b in layer.blocks if b.feed_forward is not None
@@ -237,16 +284,7 @@ def _variant(structure: Structure, tied: bool | None, names: Mapping[str, Any]) 
     if choices.get("position") == "rope":
         layouts = [r.layout for r in structure.ropes.values() if r.layout is not None]
         choices.setdefault("rope_layout", variant.agreed(layouts) or "half")
-    sizes = variant.sizes(structure)
-    made = declared(choices, [])
-    if made is None:
-        return dict(given) if given else None
-    fields: dict[str, Any] = {"base": made} if isinstance(made, str) else dict(made)
-    grouped = sizes["n_heads"] != sizes["n_kv_heads"]
-    if grouped != (fields["base"] == "llama"):
-        fields["grouped_heads"] = grouped
-    fields |= dict(given or {})
-    return fields if len(fields) > 1 else fields["base"]
+    return choices
 
 
 def _dtype(structure: Structure) -> str:

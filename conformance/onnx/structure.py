@@ -199,20 +199,19 @@ def _with_norms(blocks: Sequence[Block], norms: Mapping[ir.Value, Norm]) -> Sequ
 
 
 def _layers(blocks: Sequence[Block]) -> tuple[Layer, ...]:
-    """Sums grouped into layers: a new one begins with each attention that follows a network."""
+    """Sums grouped into layers: a new one begins with each attention that follows a network.
+
+    A branch that could not be read may be either, whichever its layer lacks.
+    """
     layers: list[list[Block]] = []
     for block in blocks:
-        previous = layers[-1] if layers else None
-        begins = (
-            previous is None
-            or (block.attention is not None and previous[-1].attention is None)
-            or (block.attention is None and previous[-1].attention is None)
-        )
-        if begins:
-            layers.append([block])
+        last = layers[-1] if layers else []
+        attends, attended = block.attention is not None, bool(last) and last[-1].attention is not None
+        open_ = len(last) == 1 and last[-1].kind == "unknown" and not attends
+        if open_ or (attended and (attends or block.kind in ("feed_forward", "unknown"))):
+            last.append(block)
         else:
-            assert previous is not None
-            previous.append(block)
+            layers.append([block])
     return tuple(Layer(tuple(layer)) for layer in layers)
 
 
