@@ -53,6 +53,13 @@ PROGRAM = "program"
     metavar="NAME=N",
     help="n_layers, n_heads, n_kv_heads, d_head, d_ff, vocab_size, … instead of a small model's.",
 )
+@click.option(
+    "--weights",
+    metavar="FILE",
+    default=None,
+    type=click.Path(path_type=Path),
+    help="Of a module: its checkpoint, a state dict (.pt, .safetensors) or a folder; without, weights are random.",
+)
 @click.option("--seed", type=Seed(), default=0, show_default=True, help="Of the random weights.")
 @click.option(
     "--report",
@@ -105,7 +112,7 @@ def _program(target: Sequence[str], given: dict[str, Any]) -> int:
 
     if len(target) > 1:
         raise ExportError(f"program takes no further arguments; got {' '.join(target[1:])}")
-    for name in ("map_file", "python"):
+    for name in ("map_file", "python", "weights"):
         if given[name] is not None:
             raise ExportError(f"--{name.partition('_')[0]} is of modules; the program takes none")
     if given["variant"] is None:
@@ -132,6 +139,7 @@ def _module(target: Sequence[str], given: dict[str, Any]) -> int:
 
     from conformance.cli.grading_errors import say
     from conformance.cli.options import open_pack
+    from conformance.exporting.checkpoint import weights_of_folder, with_weights
     from conformance.exporting.files import moved
     from conformance.exporting.made import ExportError, Model, sizes_of
     from conformance.exporting.module import OPSET, ExporterFailed, Request, exported, variant_of_module
@@ -150,22 +158,20 @@ def _module(target: Sequence[str], given: dict[str, Any]) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
     log = path.with_name(path.name + ".log")
     opset = given["opset"] or OPSET
+    checkpoint = given["weights"] or weights_of_folder(target[0])
     with tempfile.TemporaryDirectory(prefix=".export-", dir=path.parent) as name:
         folder = Path(name)
         file = folder / path.name
-        request = Request(
-            named,
-            made,
-            given["cache"],
-            given["dtype"],
-            opset,
-            given["external"],
-            given["python"],
-            given["timeout"],
-            file,
-        )
+        python, timeout = given["python"], given["timeout"]
         try:
+            if checkpoint is not None:
+                made = with_weights(made, named, checkpoint, folder, log, python, timeout)
+            external, dtype = given["external"], given["dtype"]
+            request = Request(named, made, given["cache"], dtype, opset, external, python, timeout, file)
             result = exported(request, folder, log)
+        except ExportError:
+            log.unlink(missing_ok=True)
+            raise
         except ExporterFailed as error:
             more = log.is_file() and log.stat().st_size > 0
             say("target", f"{named.name}: {error}", f"the full log is in {log}" if more else "")
@@ -173,6 +179,9 @@ def _module(target: Sequence[str], given: dict[str, Any]) -> int:
                 log.unlink(missing_ok=True)
             return Exit.NOTHING_GRADABLE
         click.echo(f"{path}: {named.name}, {variant.name}")
+        if checkpoint is not None:
+            numbers = sum(array.size for array in made.own.parameters.values()) if made.own else 0
+            click.echo(f"{'weights':<10}{numbers:,} numbers of {checkpoint}")
         steps = []
         for step in checks(request, result, str(path), given["report"]):
             click.echo(str(step))

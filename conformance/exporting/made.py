@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from conformance.language.errors import suggestion
 from conformance.language.program import Mistake, Program
 from conformance.pack.model import Case, Draw, Pack, Variant
+from conformance.plan.own import Own
 from conformance.plan.scenario import Scenario, instantiate
 
 POSITIONS = 128
@@ -29,6 +30,8 @@ class Model:
     mistake: Mistake | None = None
     form: int = 0
     seed: int = 0
+    own: Own | None = None
+    """Weights that are not random: those of a checkpoint."""
 
     @property
     def program(self) -> Program:
@@ -54,7 +57,7 @@ class Model:
         operation = self.pack.operations[case.operation]
         choices = {**self.variant.choices, **operation.choices}
         pack = replace(self.pack, program=self.program)
-        return instantiate(pack, operation, case, self.variant, choices, self.seed)
+        return instantiate(pack, operation, case, self.variant, choices, self.seed, self.own)
 
     def _case(self) -> Case:
         """The first case of the model that holds in every variant, with the sizes asked for."""

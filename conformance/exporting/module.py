@@ -102,7 +102,7 @@ def exported(request: Request, folder: Path, log: Path) -> Exported:
         ],
         "folder": str(folder),
     }
-    answer = _asked(request, asked, folder, log)
+    answer = asked_of("export.py", asked, folder, log, request.python, request.timeout)
     if answer["stage"] != "done":
         where = {
             "build": "the module cannot be built",
@@ -133,11 +133,14 @@ def _calls(made: Model, sizes: Sizes, file: Path) -> Path:
     return file
 
 
-def _asked(request: Request, asked: Mapping[str, Any], folder: Path, log: Path) -> dict[str, Any]:
-    """The answer of the process that has PyTorch."""
+def asked_of(
+    name: str, asked: Mapping[str, Any], folder: Path, log: Path, python: str | None, timeout: float
+) -> dict[str, Any]:
+    """The answer of a process that has PyTorch, to a script of the module maps. Raises `ExporterFailed`."""
     (folder / "request.json").write_text(json.dumps(asked), encoding="utf-8")
-    script = bundled("adapters") / "module_map" / "export.py"
-    python = request.python or sys.executable
+    (folder / "answer.json").unlink(missing_ok=True)
+    script = bundled("adapters") / "module_map" / name
+    python = python or sys.executable
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "HF_HUB_OFFLINE": "1"}
     try:
         with log.open("w", encoding="utf-8") as file:
@@ -146,16 +149,14 @@ def _asked(request: Request, asked: Mapping[str, Any], folder: Path, log: Path) 
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,
-                timeout=request.timeout,
+                timeout=timeout,
                 check=False,
                 env=environment,
             )
     except OSError as error:
         raise ExportError(f"--python {python}: {error.strerror}") from None
     except subprocess.TimeoutExpired:
-        raise ExporterFailed(
-            f"it was not done after {request.timeout:g} s; --timeout gives it longer"
-        ) from None
+        raise ExporterFailed(f"it was not done after {timeout:g} s; --timeout gives it longer") from None
     answer = folder / "answer.json"
     if answer.is_file():
         found: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
