@@ -195,9 +195,12 @@ class _Runner:
         session(self.level, self.always_tapped, self.weights)
 
     def run(self, tokens, attention_mask, positions, past, tap):
-        """Logits and the present of each layer."""
+        """Logits and the present of each layer. `past` is how many tokens came before, and what they left.
+
+        Whoever calls a model counts its tokens; a cache that has lost some does not change that.
+        """
         batch, length = tokens.shape
-        before = 0 if not past else past[0][0].shape[2]
+        before, past = past
         feeds = {INPUTS["tokens"]["name"]: tokens.astype(TYPES[INPUTS["tokens"]["dtype"]])}
         mask = np.ones((batch, before + length), bool) if attention_mask is None else attention_mask
         if INPUTS["attention_mask"] is not None:
@@ -232,7 +235,7 @@ class _Runner:
                 tap(name, array if entry["order"] is None else array.transpose(entry["order"]))
             tap("logits", results[OUTPUTS["logits"]])
         present = [tuple(results[name] for name in pair) for pair in OUTPUTS["present"]]
-        return results[OUTPUTS["logits"]], present
+        return results[OUTPUTS["logits"]], (before + length, present)
 
     def empty(self, batch):
         """A past of no tokens."""
@@ -243,7 +246,7 @@ class _Runner:
                 for e in pair
             ]
             made.append(tuple(np.zeros(s, TYPES[e["dtype"]]) for s, e in zip(shapes, pair, strict=True)))
-        return made
+        return 0, made
 
 
 if INPUTS["past"] and len(OUTPUTS["present"]) == len(INPUTS["past"]):

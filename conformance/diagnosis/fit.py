@@ -16,7 +16,7 @@ from conformance.judging.bench import Bench
 from conformance.judging.common import last_position
 from conformance.judging.observe import Observation
 from conformance.judging.spreads import in_order, in_place
-from conformance.language.arithmetic import Array
+from conformance.language.arithmetic import Array, Native
 from conformance.language.errors import PackError
 from conformance.language.program import Mistake, Program
 from conformance.language.tensors import Named
@@ -137,6 +137,37 @@ class Fitter:
         if again:
             return self._roughly(scenario, seen, pairs, dtype)
         return self._closely(scenario, suspect, seen, pairs, dtype)
+
+    def leaves_range(
+        self,
+        scenario: Scenario,
+        suspect: Suspect,
+        seen: Observation,
+        dtype: str,
+        counts: Sequence[Mapping[str, Array | None]],
+    ) -> bool:
+        """Whether the mistake, read in the dtype itself, is not finite exactly where the target is not."""
+        try:
+            native = scenario.read(Native(dtype), suspect.program)
+        except UNREADABLE:
+            return False
+        some = False
+        for step, ours, counted in zip(seen.steps, native, counts, strict=True):
+            for name, got in step.outputs.items():
+                want, mask = ours.outputs[name], counted.get(name)
+                if seen.last_only:
+                    return False
+                if set(want.axes) != set(got.axes):
+                    return False
+                mine, theirs = _pair(got, want)
+                if mine.shape != theirs.shape:
+                    return False
+                finite = np.isfinite(mine), np.isfinite(theirs)
+                counts_here = np.ones(mine.shape, bool) if mask is None else np.broadcast_to(mask, mine.shape)
+                some |= bool((~finite[0] & counts_here).any())
+                if not np.array_equal(finite[0][counts_here], finite[1][counts_here]):
+                    return False
+        return some
 
     def _roughly(
         self,

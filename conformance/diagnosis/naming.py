@@ -21,6 +21,7 @@ from conformance.diagnosis.stages import found_at
 from conformance.judging.bench import Bench
 from conformance.judging.common import Question, spread_over
 from conformance.judging.experiment import after_change
+from conformance.judging.kinds import OF_GRAPHS
 from conformance.language.arithmetic import Array
 from conformance.language.program import Choices, Mistake, Program, Text
 from conformance.pack.model import Pack
@@ -52,6 +53,8 @@ class Namer:
     named: dict[tuple[str, str, str], tuple[tuple[Diagnosis, ...], Finding | None]] = field(
         default_factory=dict
     )
+    whole: dict[Place, tuple[Diagnosis, ...]] = field(default_factory=dict)
+    """Mistakes that make everything wrong that an operation returned; empty where one answer is none of theirs."""
     tried: set[tuple[str, ...]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -73,6 +76,8 @@ class Namer:
 
         Without a diagnosis where no known mistake fits, and without a place where none was found.
         """
+        if question.claim.kind in OF_GRAPHS and judgement.diagnosis:
+            return replace(judgement, diagnosis=self.reconciled(question, judgement.diagnosis))
         tap = judgement.evidence.tensor if judgement.evidence and question.claim.kind == "equation" else ""
         asked = question if tap else self.failing(question)
         key = (asked.scenario.key, asked.dtype, tap)
@@ -89,6 +94,11 @@ class Namer:
                 asked, suspects, failed=bool(tap) or not right(asked)
             )
             self.named[key] = (tuple(self.diagnoses(found)), finding)
+            if not right(asked):
+                place = place_of(asked)
+                whole = found if not tap else self.fitting(asked, suspects, again=True) if suspects else []
+                agreed = {d.mistake for d in self.whole.get(place, self.named[key][0])}
+                self.whole[place] = tuple(d for d in self.diagnoses(whole) if d.mistake in agreed)
         diagnosis, finding = self.named[key]
         place = judgement.place or (finding.place if finding else None)
         if place is not None and not (place.file or place.node):
@@ -101,6 +111,18 @@ class Namer:
             if place is not None and place.variable == "return":
                 place = at  # what is returned only shows what became infinite before
         return replace(judgement, diagnosis=judgement.diagnosis or diagnosis, place=place, summary=summary)
+
+    def reconciled(self, question: Question, read: tuple[Diagnosis, ...]) -> tuple[Diagnosis, ...]:
+        """What was read off a graph, and what its numbers say: one fault may look like another to who reads.
+
+        A mistake that makes all that came back of some operation leaves room for no other in it.
+        """
+        names = {d.mistake for d in read}
+        of = (question.scenario.variant.name, question.dtype)
+        for place, found in self.whole.items():
+            if place[1:] == of and found and not names & {d.mistake for d in found}:
+                return found
+        return read
 
     def of_node(self, tap: str) -> Finding | None:
         """The node that makes a tensor of a graph."""
@@ -137,8 +159,8 @@ class Namer:
         first = self.known.get(place, [])
         rest = [s for s in self.all_suspects if self.about(s, short) and s not in first]
         found: list[tuple[float, Suspect]] = []
-        for suspect in (*first, *rest):
-            if found and suspect in rest and self.bench.graph is not None:
+        for i, suspect in enumerate((*first, *rest)):
+            if found and i == len(first) and self.bench.graph is not None:
                 break  # one place of a graph, again and again: what fitted there before is enough
             self.tried.add(suspect.names)
             fit = stage_fit(self.bench, question.scenario, suspect, question.dtype, tap)
@@ -186,6 +208,8 @@ class Namer:
         found = self.confirmed(question, self.fitting(question, self.all_suspects))
         if not found and self.vain.get(place, 0) == 0:
             found = self.confirmed(question, self.pairs(question))
+        if not found and overflowed(question):
+            found = self.confirmed(question, list(self.out_of_range(question)))
         if not found:
             self.vain[place] = self.vain.get(place, 0) + 1
         self.learn(place, [suspect for _, suspect in found])
@@ -208,6 +232,20 @@ class Namer:
             if fit <= FITS and self.fitter.changes(question.scenario, suspect, question.dtype):
                 found.append((fit, suspect))
         return found
+
+    def out_of_range(self, question: Question) -> Iterator[tuple[float, Suspect]]:
+        """Mistakes that are the same formula, and leave the range of the dtype where the target did."""
+        scenario, seen, counts = question.scenario, question.observation(), counted(question)
+        program = self.pack.program
+        for suspect in self.all_suspects:
+            mistakes = [program.mistakes[name] for name in suspect.names]
+            if not all(concerns(program, mistake, scenario.choices) for mistake in mistakes):
+                continue
+            if self.fitter.changes(scenario, suspect, question.dtype):
+                continue
+            self.tried.add(suspect.names)
+            if self.fitter.leaves_range(scenario, suspect, seen, question.dtype, counts):
+                yield 0.0, suspect
 
     def pairs(self, question: Question) -> list[tuple[float, Suspect]]:
         """Two mistakes at a time, as far as the budget goes."""
