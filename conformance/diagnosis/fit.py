@@ -153,19 +153,17 @@ class Fitter:
             return False
         some = False
         for step, ours, counted in zip(seen.steps, native, counts, strict=True):
-            for name, got in step.outputs.items():
-                want, mask = ours.outputs[name], counted.get(name)
-                if seen.last_only:
+            pairs = [(got, ours.outputs.get(name), counted.get(name)) for name, got in step.outputs.items()]
+            pairs += [(got, ours.taps[name], None) for name, got in step.taps.items() if name in ours.taps]
+            for got, want, mask in pairs:
+                if want is None or seen.last_only or set(want.axes) != set(got.axes):
                     return False
-                if set(want.axes) != set(got.axes):
-                    return False
-                mine, theirs = _pair(got, want)
+                mine, theirs = (np.isfinite(array) for array in _pair(got, want))
                 if mine.shape != theirs.shape:
                     return False
-                finite = np.isfinite(mine), np.isfinite(theirs)
-                counts_here = np.ones(mine.shape, bool) if mask is None else np.broadcast_to(mask, mine.shape)
-                some |= bool((~finite[0] & counts_here).any())
-                if not np.array_equal(finite[0][counts_here], finite[1][counts_here]):
+                chosen = np.ones(mine.shape, bool) if mask is None else np.broadcast_to(mask, mine.shape)
+                some |= bool((~mine & chosen).any())
+                if not np.array_equal(mine[chosen], theirs[chosen]):
                     return False
         return some
 

@@ -95,10 +95,10 @@ class Namer:
             )
             self.named[key] = (tuple(self.diagnoses(found)), finding)
             if not right(asked):
-                place = place_of(asked)
+                operation = place_of(asked)
                 whole = found if not tap else self.fitting(asked, suspects, again=True) if suspects else []
-                agreed = {d.mistake for d in self.whole.get(place, self.named[key][0])}
-                self.whole[place] = tuple(d for d in self.diagnoses(whole) if d.mistake in agreed)
+                agreed = {d.mistake for d in self.whole.get(operation, self.named[key][0])}
+                self.whole[operation] = tuple(d for d in self.diagnoses(whole) if d.mistake in agreed)
         diagnosis, finding = self.named[key]
         place = judgement.place or (finding.place if finding else None)
         if place is not None and not (place.file or place.node):
