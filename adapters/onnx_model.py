@@ -230,7 +230,9 @@ class _Runner:
         if tap is not None:
             for name, entry in TAPS.items():
                 array = results[entry["value"]]
-                if entry["flat"]:
+                if entry["flat"] == "query":
+                    array = array.reshape(length, batch, -1).swapaxes(0, 1)
+                elif entry["flat"]:
                     array = array.reshape(batch, length, -1)
                 tap(name, array if entry["order"] is None else array.transpose(entry["order"]))
             tap("logits", results[OUTPUTS["logits"]])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,23 +57,21 @@ def write(model: onnx.ModelProto, path: Path, external: bool) -> None:
     """The model under its name, all at once; with `external` its weights beside it. Raises `OSError`."""
     import onnx
 
-    def save(temporary: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".export-", dir=path.parent) as name:
+        file = Path(name) / path.name
         if external:
             onnx.save_model(
                 model,
-                str(temporary),
+                str(file),
                 save_as_external_data=True,
                 all_tensors_to_one_file=True,
                 location=data_file(path).name,
                 size_threshold=0,
             )
         else:
-            onnx.save_model(model, str(temporary))
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if external:
-        data_file(path).unlink(missing_ok=True)  # it would be appended to
-    replaced(path, save)
+            onnx.save_model(model, str(file))
+        moved(file, path)
 
 
 def replaced(path: Path, save: Callable[[Path], None]) -> None:
@@ -86,16 +85,39 @@ def replaced(path: Path, save: Callable[[Path], None]) -> None:
 
 
 def moved(file: Path, path: Path) -> None:
-    """A file, and its weights if they stand beside it, to where they belong. Raises `OSError`."""
-    if data_file(file).is_file():
+    """A file, and its weights if they stand beside it, to where they belong, in place of an earlier export.
+
+    Weights that the earlier file kept apart go with it. Raises `OSError`.
+    """
+    stale = data_file(path).is_file() and _refers_to(path, data_file(path).name)
+    apart = data_file(file).is_file()
+    if apart:
         data_file(file).replace(data_file(path))
     file.replace(path)
+    if stale and not apart:
+        data_file(path).unlink()
 
 
-def tidied(file: Path) -> None:
+def _refers_to(path: Path, name: str) -> bool:
+    """Whether a model keeps weights in a file of that name beside it."""
+    import onnx
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # it has none
+
+    try:
+        model = onnx.load(str(path), load_external_data=False)
+    except (OSError, DecodeError):
+        return False
+    return any(
+        entry.key == "location" and entry.value == name
+        for tensor in model.graph.initializer
+        for entry in tensor.external_data
+    )
+
+
+def tidied(file: Path, metadata: Mapping[str, str]) -> None:
     """Call free sizes by what they are, and take out what an exporter noted of where each node comes from.
 
-    Those notes are paths of its machine, and most of a small file.
+    Those notes are paths of its machine, and most of a small file. `metadata` is what the file says of itself instead.
     """
     import onnx
 
@@ -105,6 +127,7 @@ def tidied(file: Path) -> None:
             message.ClearField("metadata_props")
         for node in part.node:
             node.ClearField("doc_string")
+    onnx.helper.set_model_props(model, dict(metadata))
     names: dict[str, str] = {}
     graph = model.graph
     cached = any(value.name.startswith(PAST_NAMES) for value in graph.input)

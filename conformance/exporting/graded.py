@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance.exporting.files import Step
+from conformance.exporting.program import declaration
 from conformance.pack.model import Pack, Variant
 from conformance.results.store import Writer, read_results
 
@@ -56,7 +57,7 @@ def graded(
     from conformance.targets import resolve_target
 
     # A graph does not say all of a variant; whoever exports it knows.
-    target = replace(resolve_target([str(file)]), name=named, names={"variant": dict(variant.choices)})
+    target = replace(resolve_target([str(file)]), name=named, names={"variant": declaration(pack, variant)})
     try:
         with _Noting(folder, steps) as writer:
             summary = run(pack, target, Options(), writer)

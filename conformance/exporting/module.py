@@ -17,9 +17,11 @@ import numpy as np
 from conformance.exporting.agreement import CACHED, PLAIN, Sizes
 from conformance.exporting.files import tidied
 from conformance.exporting.made import ExportError, Model
+from conformance.exporting.program import declaration
 from conformance.judging.observe import config
 from conformance.language.arithmetic import Array, Float64
 from conformance.locations import bundled
+from conformance.onnx.own_words import words
 from conformance.pack.model import Pack, Variant
 from conformance.plan.variants import resolve
 from conformance.session import Limits, Session
@@ -110,7 +112,7 @@ def exported(request: Request, folder: Path, log: Path) -> Exported:
             "export": "PyTorch's exporter refuses it",
         }[answer["stage"]]
         raise ExporterFailed(f"{where}: {answer['error']}")
-    tidied(request.output)
+    tidied(request.output, words(declaration(request.made.pack, request.made.variant), {}))
     logits = {}
     for i, sizes in enumerate(tries):
         with np.load(folder / f"source-{i}.npz", allow_pickle=False) as given:

@@ -84,7 +84,7 @@ def recipe(structure: Structure, folder: Path, names: Mapping[str, Any], many: i
     }
     if said is not None and said.named:
         taps = {
-            name: {"value": name, "order": None, "flat": False, **_place(value.producer(), value)}
+            name: {"value": name, "order": None, "flat": "", **_place(value.producer(), value)}
             for name, value in values_by_name(structure.model).items()
         }
     return {

@@ -19,14 +19,21 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 
+FARTHEST = 6
+"""Operators between a flat tensor and one in which batch and query are two axes."""
+
+
 @dataclass(frozen=True)
 class Tap:
-    """One tensor: `value`, its axes moved by `order`; `flat`: batch and query are one axis there."""
+    """One tensor: `value`, its axes moved by `order`.
+
+    `flat`: batch and query are one axis there, and this is the one that varies slower.
+    """
 
     name: str
     value: ir.Value
     order: tuple[int, ...] | None = None
-    flat: bool = False
+    flat: str = ""
     node: ir.Node | None = None
     """The node to name, where it is not the one that makes the value."""
 
@@ -85,7 +92,31 @@ def _stream(structure: Structure, name: str, value: ir.Value | None) -> Iterator
     elif len(shape) == 3 and shape[:2] == (tokens, batch):
         yield Tap(name, value, (1, 0, 2))
     elif len(shape) == 2 and shape[0] == batch * tokens:
-        yield Tap(name, value, flat=True)
+        slower = _slower(structure, value)
+        if slower:
+            yield Tap(name, value, flat=slower)
+
+
+def _slower(structure: Structure, value: ir.Value) -> str:
+    """Which of batch and query varies slower where they are one axis: as it is told apart next; '' if it is not."""
+    walk = structure.walk
+    batch, tokens = structure.setting.batch, structure.setting.tokens
+    forms = {(batch, tokens): "batch", (tokens, batch): "query"}
+    if batch == tokens:
+        return ""
+    after, before = [value], [value]
+    for _ in range(FARTHEST):
+        following = [node.outputs[0] for v in after for node, _ in walk.readers(v) if node.outputs]
+        makers = [node for v in before if (node := v.producer()) is not None]
+        preceding = [v for node in makers for v in walk.carried(node)[:1]]
+        for near in (*following, *preceding):
+            shape = walk.partial.shape(near)
+            if shape is not None and len(shape) >= 3 and shape[:2] in forms:
+                return forms[shape[0], shape[1]]
+        after, before = (
+            [v for v in values if len(walk.partial.shape(v) or ()) == 2] for values in (following, preceding)
+        )
+    return ""
 
 
 def _attention(structure: Structure, attention: Attention) -> Iterator[Tap]:

@@ -1,0 +1,59 @@
+"""A decoder made of PyTorch's own encoder layers, and one whose masks are boolean tensors for SDPA."""
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class OfLayers(nn.Module):
+    """`torch.nn.TransformerEncoderLayer`, causal by a mask that is made for each length."""
+
+    def __init__(self, vocab_size, n_embd, n_head, n_layer, hidden):
+        super().__init__()
+        self.embed = nn.Embedding(vocab_size, n_embd)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(n_embd, n_head, hidden, dropout=0.1, batch_first=True, norm_first=True)
+            for _ in range(n_layer)
+        )
+        self.norm, self.head = nn.LayerNorm(n_embd), nn.Linear(n_embd, vocab_size, bias=False)
+
+    def forward(self, ids):
+        x = self.embed(ids)
+        places = torch.arange(ids.shape[1])
+        hidden = places[:, None] < places[None, :]
+        for layer in self.layers:
+            x = layer(x, src_mask=hidden)
+        return self.head(self.norm(x))
+
+
+class Padded(nn.Module):
+    """Without positions; a boolean mask of who reads whom, padding in it."""
+
+    def __init__(self, vocab_size, n_embd, n_head, n_layer, hidden):
+        super().__init__()
+        self.heads = n_head
+        self.embed = nn.Embedding(vocab_size, n_embd)
+        self.layers = nn.ModuleList(
+            nn.ModuleDict(
+                {
+                    "norm1": nn.LayerNorm(n_embd), "qkv": nn.Linear(n_embd, 3 * n_embd), "out": nn.Linear(n_embd, n_embd),
+                    "norm2": nn.LayerNorm(n_embd), "up": nn.Linear(n_embd, hidden), "down": nn.Linear(hidden, n_embd),
+                }
+            )
+            for _ in range(n_layer)
+        )  # fmt: skip
+        self.norm, self.head = nn.LayerNorm(n_embd), nn.Linear(n_embd, vocab_size, bias=False)
+
+    def forward(self, ids, attention_mask):
+        x = self.embed(ids)
+        places = torch.arange(ids.shape[1])
+        visible = (places[:, None] >= places[None, :]) & attention_mask.bool()[:, None, None, :]
+        for layer in self.layers:
+            q, k, v = (
+                part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+                for part in layer["qkv"](layer["norm1"](x)).chunk(3, -1)
+            )
+            z = F.scaled_dot_product_attention(q, k, v, attn_mask=visible)
+            x = x + layer["out"](z.transpose(1, 2).flatten(2))
+            x = x + layer["down"](F.relu(layer["up"](layer["norm2"](x))))
+        return self.head(self.norm(x))
