@@ -55,6 +55,7 @@ class Namer:
     )
     whole: dict[Place, tuple[Diagnosis, ...]] = field(default_factory=dict)
     """Mistakes that make everything wrong that an operation returned; empty where one answer is none of theirs."""
+    models: dict[Place, list[Suspect]] = field(default_factory=dict)
     tried: set[tuple[str, ...]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -87,8 +88,8 @@ class Namer:
             tap = wrong.place.expected if wrong is not None and wrong.place is not None else ""
         if key not in self.named:
             found = self.of_stage(asked, tap) if tap else self.of_outputs(asked)
-            if not found and tap and self.bench.graph is not None:
-                found = self.of_outputs(asked)
+            if tap and self.bench.graph is not None:
+                found = self.of_whole(asked) or found or self.of_outputs(asked)
             suspects = [suspect for _, suspect in found]
             finding = self.of_node(tap) or self.locator.find(
                 asked, suspects, failed=bool(tap) or not right(asked)
@@ -214,6 +215,19 @@ class Namer:
             self.vain[place] = self.vain.get(place, 0) + 1
         self.learn(place, [suspect for _, suspect in found])
         return found
+
+    def of_whole(self, question: Question) -> list[tuple[float, Suspect]]:
+        """Of a graph: mistakes of the whole model, which make all that came back; one search for each operation.
+
+        A stage alone does not tell a mask that is not used from one that was never made.
+        """
+        place = place_of(question)
+        if question.observation().failed is not None or not question.observation().steps or right(question):
+            return []
+        if place not in self.models:
+            found = self.confirmed(question, self.fitting(question, self.all_suspects))
+            self.models[place] = [suspect for _, suspect in found]
+        return self.fitting(question, self.models[place], again=True)
 
     def fitting(
         self, question: Question, candidates: Sequence[Suspect], *, again: bool = False

@@ -48,7 +48,8 @@ def with_weights(
         "sizes": dict(made.sizes),
     }
     said = _answer(asked_of("checkpoint.py", asked, folder, log, python, timeout), checkpoint)
-    sized = replace(made, sizes=said["sizes"])
+    sizes = said["sizes"]
+    sized = replace(made, sizes=sizes, own=Own(sizes, {}))
     scenario = sized.scenario()
     file = folder / "checkpoint.npz"
     asked |= {
@@ -58,7 +59,7 @@ def with_weights(
     }
     _answer(asked_of("checkpoint.py", asked, folder, log, python, timeout), checkpoint)
     with np.load(file, allow_pickle=False) as arrays:
-        return replace(sized, own=Own({}, {name: arrays[name] for name in arrays.files}))
+        return replace(sized, own=Own(sizes, {name: arrays[name] for name in arrays.files}))
 
 
 def _answer(answer: Mapping[str, Any], checkpoint: Path) -> Mapping[str, Any]:

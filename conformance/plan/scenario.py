@@ -343,6 +343,14 @@ def axis_sizes(pack: Pack, case: Case, choices: Choices, own: Own | None = None)
         ratio = choices.get("ff_ratio", "none")
         if ratio != "none":
             given["F"] = round(ratio * given["D"])
+    if own is not None:
+        # What a target is, no choice has to make of a case's sizes.
+        brought = own.symbols(pack)
+        given |= brought
+        if "Dh" in brought:
+            turned = round(brought["Dh"] * choices.get("rotary_fraction", 1))
+            given["Dr"] = brought.get("Dr", turned)
+            given["Np"] = given["Dr"] // 2
     given.setdefault("Tc", given.get("Tq", 1))
     sizes = {symbols[symbol]: size for symbol, size in given.items() if symbol in symbols}
     for axis in pack.program.axes.by_name.values():
