@@ -14,8 +14,10 @@ from conformance.exporting.module import Exported, Request
 KNOWN = (
     (
         "RotaryEmbedding",
-        "the exporter writes one table of angles for all sequences, and onnxruntime wants one for each: "
-        "--opset 24 or 18, or let the map hand the module its positions",
+        (
+            "the exporter writes one table of angles for all sequences, and onnxruntime wants one for each: "
+            "--opset 24 or 18, or let the map hand the module its positions"
+        ),
     ),
 )
 """What exporters are known to get wrong: a part of what then fails, and what to do."""

@@ -17,6 +17,14 @@ NEAR = 2e-3
 """By how much a scale may be off: float16 keeps three digits."""
 
 
+WRONG_TURNS = {
+    "no rotation: a sign is wrong": "rope-sign-lost",
+    "turned backwards": "rope-turned-backwards",
+    "lengths change": "",
+}
+"""What no way to lay out features can make right; one that is merely unknown may only order them otherwise."""
+
+
 def softmax_axis(facts: GraphFacts, causal: bool) -> Iterator[Result]:
     """The axis that sums to one is the one contracted with V."""
     for attention in facts.attentions:
@@ -190,8 +198,8 @@ def positions(facts: GraphFacts, causal: bool) -> Iterator[Result]:
         else:
             for rope in (q.rope, k.rope):
                 note = str(rope["note"])
-                if note.startswith(("no rotation", "turned backwards", "lengths change")):
-                    mistake = {"n": "rope-sign-lost", "t": "rope-turned-backwards"}.get(note[0], "")
+                if note in WRONG_TURNS:
+                    mistake = WRONG_TURNS[note]
                     yield Finding(False, attention.at, Text(f"RoPE: {note}", f"RoPE：{note}"), mistake)
                 elif rope["offset"] is None:
                     yield unread("the rotation", "旋转", attention.at)
