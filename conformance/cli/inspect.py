@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from conformance.cli import Exit
-from conformance.cli.options import map_option
+from conformance.cli.options import lang_option, map_option
 
 
 @click.command(epilog="Example: conformance inspect model.onnx --format json")
@@ -20,18 +20,21 @@ from conformance.cli.options import map_option
     show_default=True,
     help="What is printed.",
 )
+@lang_option("text")
 @map_option("YAML that says which input and output is what, where names do not tell.")
 @click.pass_context
-def command(context: click.Context, /, model: Path, output_format: str, map_file: Path | None) -> None:
+def command(
+    context: click.Context, /, model: Path, output_format: str, lang: str, map_file: Path | None
+) -> None:
     """What a graph does, without its weights: MODEL is read, never run.
 
     Attentions with their scale, mask and softmax axis, norms, RoPE, residual sources, sizes, and the variant that
     follows. What cannot be read is called unknown.
     """
-    context.exit(_inspect(model, output_format, map_file))
+    context.exit(_inspect(model, output_format, lang, map_file))
 
 
-def _inspect(model: Path, output_format: str, map_file: Path | None) -> int:
+def _inspect(model: Path, output_format: str, lang: str, map_file: Path | None) -> int:
     from conformance.onnx.child import ReadingFailed
     from conformance.onnx.inspection import inspect
     from conformance.onnx.maps import read_map
@@ -65,9 +68,13 @@ def _inspect(model: Path, output_format: str, map_file: Path | None) -> int:
 
         click.echo(json.dumps(jsonable(msgspec.to_builtins(facts)), indent=2, ensure_ascii=False))
     else:
-        click.echo(_encodable(tree(facts)), nl=False)
+        click.echo(_encodable(tree(facts, lang)), nl=False)
     if not facts.attentions:
-        click.echo(f"target: {model.name} has no attention that could be read as one", err=True)
+        said = {
+            "en": f"{model.name} has no attention that could be read as one",
+            "zh": f"{model.name} 中没有能读作注意力的部分",
+        }
+        click.echo(f"target: {said[lang]}", err=True)
         return Exit.NOTHING_GRADABLE
     return Exit.CONFORMS
 
