@@ -11,6 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from conformance.exporting.graph import Type
 from conformance.exporting.made import Model
 from conformance.exporting.module import OPSET, Request, exported, variant_of_module
 from conformance.exporting.module_export import checks
@@ -21,7 +22,7 @@ from conformance.pack.model import Pack
 from conformance.session import Limits
 from conformance.targets import resolve_target
 
-DTYPE = "float32"
+DTYPE: Type = "float32"
 
 
 def module(pack: Pack, words: list[str], cache: bool) -> None:
@@ -43,7 +44,9 @@ def module(pack: Pack, words: list[str], cache: bool) -> None:
     )
     print(f"  {'module':<10}{outside:8.2f} s   starting PyTorch, building, the module's own numbers")
     for step in steps:
-        print(f"  {step.name:<10}{step.seconds:8.2f} s   {'' if step.passed else 'FAILS: '}{step.said[:90]}")
+        print(
+            f"  {step.name:<10}{step.seconds:8.2f} s   {'' if step.passed else 'FAILS: '}{step.said.en[:90]}"
+        )
     weights = result.parameters * 4
     print(f"  {size:,} bytes, {weights:,} of them weights: {size - weights:,} for the graph")
 

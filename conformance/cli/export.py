@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from conformance.cli import Exit
-from conformance.cli.options import Seed, map_option, pack_option
+from conformance.cli.options import Seed, lang_option, map_option, pack_option
 
 if TYPE_CHECKING:
     from conformance.exporting.files import Step
@@ -69,6 +69,7 @@ PROGRAM = "program"
     help="Of a module: where results.jsonl and report.html go.",
 )
 @click.option("--force", is_flag=True, help="Write the file also when it is wrong, and say what is.")
+@lang_option("lines that it prints")
 @map_option("How a module is built, filled and called (YAML).")
 @click.option("--python", metavar="EXE", default=None, help="The interpreter that has the module's PyTorch.")
 @click.option(
@@ -124,14 +125,14 @@ def _program(target: Sequence[str], given: dict[str, Any]) -> int:
     made = Model(pack, variant, sizes_of(pack, given["sizes"]), mistake, form, seed)
     model, steps = export_program(made, given["cache"], given["dtype"], given["opset"] or 18)
     path: Path = given["path"]
-    click.echo(
-        f"{path}: {variant.name}, opset {given['opset'] or 18}, {given['dtype']}, {len(model.graph.node)} nodes"
-    )
+    lang: str = given["lang"]
+    nodes = f"{len(model.graph.node)} {'nodes' if lang == 'en' else '个节点'}"
+    click.echo(f"{path}: {variant.name}, opset {given['opset'] or 18}, {given['dtype']}, {nodes}")
     if mistake is not None:
-        click.echo(f"{'mistake':<10}{mistake.id}: {mistake.says.en}")
+        click.echo(f"{'mistake':<10}{mistake.id}: {getattr(mistake.says, lang)}")
     for step in steps:
-        click.echo(str(step))
-    return _written(path, steps, given["force"], lambda: write(model, path, given["external"]))
+        click.echo(step.line(lang))
+    return _written(path, steps, given["force"], lang, lambda: write(model, path, given["external"]))
 
 
 def _module(target: Sequence[str], given: dict[str, Any]) -> int:
@@ -181,28 +182,29 @@ def _module(target: Sequence[str], given: dict[str, Any]) -> int:
         click.echo(f"{path}: {named.name}, {variant.name}")
         if checkpoint is not None:
             numbers = sum(array.size for array in made.own.parameters.values()) if made.own else 0
-            click.echo(f"{'weights':<10}{numbers:,} numbers of {checkpoint}")
+            said = {
+                "en": f"{numbers:,} numbers of {checkpoint}",
+                "zh": f"{checkpoint} 中的 {numbers:,} 个数",
+            }[given["lang"]]
+            click.echo(f"{'weights':<10}{said}")
         steps = []
         for step in checks(request, result, str(path), given["report"]):
-            click.echo(str(step))
+            click.echo(step.line(given["lang"]))
             steps.append(step)
-        code = _written(path, steps, given["force"], lambda: moved(file, path))
+        code = _written(path, steps, given["force"], given["lang"], lambda: moved(file, path))
     if code == Exit.CONFORMS:
         log.unlink(missing_ok=True)
     return code
 
 
-def _written(path: Path, steps: Sequence[Step], force: bool, write: Callable[[], None]) -> int:
+def _written(path: Path, steps: Sequence[Step], force: bool, lang: str, write: Callable[[], None]) -> int:
     """Write a file that is right, or forced."""
     right = all(step.passed for step in steps)
     if right or force:
         write()
     if not right:
         wrong = ", ".join(step.name for step in steps if not step.passed)
-        what = (
-            f"is written, though wrong ({wrong})"
-            if force
-            else "is not written; --force writes it all the same"
-        )
-        click.echo(f"export: {path} {what}", err=True)
+        forced = {"en": f"is written, though wrong ({wrong})", "zh": f"已写出，但有错（{wrong}）"}
+        kept = {"en": "is not written; --force writes it all the same", "zh": "没有写出；--force 可强制写出"}
+        click.echo(f"export: {path} {(forced if force else kept)[lang]}", err=True)
     return Exit.CONFORMS if right else Exit.DOES_NOT_CONFORM

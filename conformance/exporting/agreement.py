@@ -14,6 +14,7 @@ from conformance.exporting.made import Model
 from conformance.exporting.names import input_name
 from conformance.judging.spreads import Spreads
 from conformance.language.arithmetic import Array, Float64, Native
+from conformance.language.program import Text
 from conformance.plan.scenario import Scenario, Tensors
 from conformance.tolerance import joined, tolerance
 
@@ -43,10 +44,18 @@ class Tried:
         """Whether the file is right here."""
         return not self.said and self.margin <= 1.0
 
-    def __str__(self) -> str:
+    @property
+    def sizes(self) -> Text:
         """`batch 3, tokens 4 + 1 + 3`."""
-        padded = ", padded on the left" if any(self.padding) else ""
-        return f"batch {self.batch}, tokens {' + '.join(map(str, self.schedule))}{padded}"
+        tokens, padded = " + ".join(map(str, self.schedule)), any(self.padding)
+        return Text(
+            f"batch {self.batch}, tokens {tokens}{', padded on the left' if padded else ''}",
+            f"批大小 {self.batch}，词元 {tokens}{'，左侧有填充' if padded else ''}",
+        )
+
+    def __str__(self) -> str:
+        """The sizes in English."""
+        return self.sizes.en
 
 
 def compared(model: onnx.ModelProto | Path, made: Model, dtype: str, cache: bool) -> Iterator[Tried]:
@@ -200,19 +209,22 @@ def _empty(value: Any, batch: int) -> Array:
     return np.zeros(shape, types.get(value.type, np.float32))
 
 
-def summary(tried: Sequence[Tried], what: str) -> tuple[bool, str]:
+def summary(tried: Sequence[Tried], what: Text) -> tuple[bool, Text]:
     """Whether all agree, and what is shown of it."""
     worst = max(tried, key=lambda t: (not t.agrees, t.margin))
+    at = worst.sizes
     if not worst.agrees:
-        return False, f"{worst.said or f'{worst.margin:,.3g} tolerances off'}, at {worst}"
-    padding = (
-        "; at padding, which nobody reads, it has other numbers"
-        if any(t.padding_differs for t in tried)
-        else ""
-    )
-    return (
-        True,
-        f"as {what} at {len(tried)} sizes, at worst {worst.margin:.2f} of the tolerance ({worst}){padding}",
+        off = f"{worst.margin:,.3g}"
+        return False, Text(
+            f"{worst.said or f'{off} tolerances off'}, at {at.en}",
+            f"{worst.said or f'差 {off} 个容差'}，在{at.zh}",
+        )
+    padding = any(t.padding_differs for t in tried)
+    return True, Text(
+        f"as {what.en} at {len(tried)} sizes, at worst {worst.margin:.2f} of the tolerance ({at.en})"
+        + ("; at padding, which nobody reads, it has other numbers" if padding else ""),
+        f"在 {len(tried)} 种尺寸下与{what.zh}相同，最大误差为容差的 {worst.margin:.2f}（{at.zh}）"
+        + ("；无人读取的填充处数值不同" if padding else ""),
     )
 
 

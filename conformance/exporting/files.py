@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conformance.exporting.names import PAST
+from conformance.language.program import Text
 
 if TYPE_CHECKING:
     import onnx
@@ -24,12 +25,25 @@ class Step:
 
     name: str
     passed: bool
-    said: str
+    said: Text
     seconds: float = 0.0
 
-    def __str__(self) -> str:
+    def line(self, lang: str) -> str:
         """A line for the terminal."""
-        return f"{self.name:<10}{'' if self.passed else 'FAILS: '}{self.said}"
+        fails = {"en": "FAILS: ", "zh": "不通过："}[lang]
+        return f"{self.name:<10}{'' if self.passed else fails}{getattr(self.said, lang)}"
+
+    def __str__(self) -> str:
+        """The same in English."""
+        return self.line("en")
+
+
+PASSES = Text("passes", "通过")
+
+
+def both(text: str) -> Text:
+    """What somebody else says, such as a runtime: in both languages as it is."""
+    return Text(text, text)
 
 
 def checked(model: onnx.ModelProto | Path) -> str:

@@ -7,14 +7,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from conformance.exporting.agreement import compared, summary
-from conformance.exporting.files import Step, checked
+from conformance.exporting.files import PASSES, Step, both, checked
 from conformance.exporting.graph import Type
 from conformance.exporting.made import ExportError, Model
 from conformance.exporting.program import Wanted, emit
 from conformance.language.errors import PackError
+from conformance.language.program import Text
 
 if TYPE_CHECKING:
     import onnx
+
+PROGRAM = Text("the program in float64", "程序的 float64 结果")
+MISTAKEN = Text("the program with this mistake in float64", "带有此错误的程序的 float64 结果")
 
 
 def export_program(made: Model, cache: bool, dtype: Type, opset: int) -> tuple[onnx.ModelProto, list[Step]]:
@@ -36,12 +40,12 @@ def export_program(made: Model, cache: bool, dtype: Type, opset: int) -> tuple[o
         ) from None
     begun = time.perf_counter()
     against = checked(model)
-    steps = [Step("checker", not against, against or "passes", time.perf_counter() - begun)]
+    steps = [Step("checker", not against, both(against) if against else PASSES, time.perf_counter() - begun)]
     begun = time.perf_counter()
     try:
         tried = list(compared(model, made, dtype, cache))
     except ValueError as error:
-        return model, [*steps, Step("program", False, str(error), time.perf_counter() - begun)]
-    what = "the program with this mistake" if made.mistake is not None else "the program"
-    passed, said = summary(tried, f"{what} in float64")
+        return model, [*steps, Step("program", False, both(str(error)), time.perf_counter() - begun)]
+    what = PROGRAM if made.mistake is None else MISTAKEN
+    passed, said = summary(tried, what)
     return model, [*steps, Step("program", passed, said, time.perf_counter() - begun)]

@@ -172,3 +172,22 @@ def test_bad_input_is_said_in_one_message(tmp_path: Path, words: list[str], said
     assert code == Exit.USAGE
     assert said in output
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_it_prints_is_there_in_chinese(tmp_path: Path) -> None:
+    words = (
+        "program",
+        "--variant",
+        "minimal",
+        "--mistake",
+        "no-scale",
+        "--size",
+        "n_layers=1",
+        "--lang",
+        "zh",
+    )
+    code, said = export(*words, "-o", str(tmp_path / "model.onnx"))
+    assert code == Exit.CONFORMS, said
+    assert "个节点" in said
+    assert "带有此错误的程序的 float64 结果相同" in said
+    assert "tolerance" not in said

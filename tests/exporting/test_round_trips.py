@@ -46,7 +46,7 @@ def test_what_is_emitted_conforms(pack: Pack, variant: str, cache: bool, opset: 
 def test_a_variant_without_a_name_conforms(pack: Pack, tmp_path: Path) -> None:
     entry = {"base": "llama", "rope_layout": "interleaved", "rope_theta": 500000.0}
     results = graded(Model(pack, variant_of(pack, entry, "a test"), {"n_layers": 1}), True, tmp_path)
-    assert results.run["variants"] == ["llama+rope_theta=500000.0,rope_layout=interleaved"]
+    assert results.run["variants"] == ["llama+rope_layout=interleaved,rope_theta=500000.0"]
     assert end_of(results)["conforms"] is True
 
 

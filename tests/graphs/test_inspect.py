@@ -201,3 +201,53 @@ def test_sizes_that_are_built_in_are_seen(tmp_path: Path) -> None:
     facts = facts_of(save(model, tmp_path / "model.onnx"))
     assert facts.misfits[0].at.op_type == "Reshape"
     assert "cannot reshape" in facts.misfits[0].message
+
+
+def phrases() -> list[str]:
+    """Every phrase that the tree says, as it stands in its source."""
+    import ast
+    import inspect
+
+    from conformance.onnx import tree
+
+    calls = [n for n in ast.walk(ast.parse(inspect.getsource(tree))) if isinstance(n, ast.Call)]
+    said = [c.args[0] for c in calls if isinstance(c.func, ast.Name) and c.func.id == "say"]
+    found = [node for argument in said for node in ast.walk(argument) if isinstance(node, ast.Constant)]
+    return [n.value for n in found if isinstance(n.value, str) and n.value and "past" not in n.value[-6:]]
+
+
+def test_the_tree_is_the_same_in_chinese(tmp_path: Path) -> None:
+    import re
+
+    from conformance.onnx.tree import tree
+    from conformance.onnx.tree_zh import WORDS
+
+    assert [phrase for phrase in phrases() if phrase not in WORDS] == []
+    for english, chinese in WORDS.items():
+        assert sorted(re.findall(r"{[^}]*}", english)) == sorted(re.findall(r"{[^}]*}", chinese)), english
+    facts = built(Plan(cached=True), tmp_path)
+    one, other = (tree(facts, lang).splitlines() for lang in ("en", "zh"))
+    assert len(one) == len(other)
+    assert "因果" in "".join(other)
+    assert not re.search("attention\\b|norm before|unknown", "\n".join(li for li in other if "_" not in li))
+
+
+def test_a_rotation_on_axes_of_its_own_is_read(tmp_path: Path) -> None:
+    """As the program writes it: pairs are split off on an axis, turned, and merged, in either layout."""
+    from conformance.exporting.files import write
+    from conformance.exporting.made import Model
+    from conformance.exporting.program_export import export_program
+    from conformance.locations import bundled
+    from conformance.pack.load import load_pack
+    from conformance.plan.variants import variant_of
+
+    pack = load_pack(bundled("spec") / "forward-pass")
+    for layout in ("half", "interleaved"):
+        variant = variant_of(pack, {"base": "llama", "rope_layout": layout}, "a test")
+        model, _ = export_program(Model(pack, variant, {"n_layers": 1}), True, "float32", 18)
+        write(model, tmp_path / "model.onnx", external=False)
+        facts = facts_of(tmp_path / "model.onnx")
+        assert [a.q.rope and (a.q.rope["layout"], a.q.rope["theta"]) for a in facts.attentions if a.q] == [
+            (layout, 10000.0)
+        ]
+        assert facts.choices["rope_layout"] == layout
