@@ -121,8 +121,8 @@ class Namer:
         names = {d.mistake for d in read}
         of = (question.scenario.variant.name, question.dtype)
         for place, found in self.whole.items():
-            if place[1:] == of and found and not names & {d.mistake for d in found}:
-                return found
+            if place[1:] == of and found:
+                return tuple(sorted(found, key=lambda d: d.mistake not in names))
         return read
 
     def of_node(self, tap: str) -> Finding | None:
