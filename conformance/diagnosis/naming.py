@@ -95,7 +95,7 @@ class Namer:
                 asked, suspects, failed=bool(tap) or not right(asked)
             )
             self.named[key] = (tuple(self.diagnoses(found)), finding)
-            if not right(asked):
+            if not asked.scenario.large and not right(asked):
                 operation = place_of(asked)
                 whole = found if not tap else self.fitting(asked, suspects, again=True) if suspects else []
                 agreed = {d.mistake for d in self.whole.get(operation, self.named[key][0])}
@@ -222,6 +222,8 @@ class Namer:
         A stage alone does not tell a mask that is not used from one that was never made.
         """
         place = place_of(question)
+        if question.scenario.large:
+            return []
         if question.observation().failed is not None or not question.observation().steps or right(question):
             return []
         if place not in self.models:

@@ -26,7 +26,7 @@ from conformance.plan.own import MANY
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-PLAIN = ("norm", "norm_placement", "causal", "tie_embeddings")
+PARTLY_READ = ("norm", "norm_placement", "causal", "tie_embeddings")
 """Choices of a graph that was read in parts; what the others are does not matter to its behaviour."""
 UNREAD = "enough of it was not read to tell its variant"
 
@@ -260,7 +260,10 @@ def _variant(structure: Structure, tied: bool | None, names: Mapping[str, Any]) 
         return dict(given)
     if made is None:
         # Of a graph that was read in parts its behaviour is graded, by whatever variant: nothing else is compared.
-        return {"base": "minimal", **{name: choices[name] for name in PLAIN if choices.get(name) is not None}}
+        return {
+            "base": "minimal",
+            **{name: choices[name] for name in PARTLY_READ if choices.get(name) is not None},
+        }
     fields: dict[str, Any] = {"base": made} if isinstance(made, str) else dict(made)
     grouped = sizes["n_heads"] != sizes["n_kv_heads"]
     if grouped != (fields["base"] == "llama"):
