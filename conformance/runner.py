@@ -162,7 +162,8 @@ def limits_of(limits: Limits, graph: Graph | None) -> Limits:
     """The limits of a run: a call may first have to put the weights of a large graph into the runtime."""
     if graph is None or not graph.own.large:
         return limits
-    return replace(limits, timeout=limits.timeout * (1 + graph.own.numbers / NUMBERS_OF_A_TIMEOUT))
+    more = 1 + graph.own.numbers / NUMBERS_OF_A_TIMEOUT
+    return replace(limits, timeout=round(limits.timeout * more, 1))
 
 
 def explained(error: TargetError | VariantError, target: Target) -> TargetError | VariantError:
