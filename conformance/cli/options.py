@@ -167,6 +167,17 @@ def pack_folder(folder: Path | None) -> Path:
     return folder if folder is not None else bundled("spec") / "forward-pass"
 
 
+def one_thread() -> None:
+    """Numerical libraries that are imported from now on use one thread each, unless the environment says more.
+
+    A second one waits for the first in a loop: next to others a large graph took four times the processor time.
+    """
+    import os
+
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+
+
 def open_pack(folder: Path | None, *, mistakes: bool = False) -> Pack:
     """The pack of `--pack`, or the bundled one; `mistakes` checks those too. Raises `PackError`."""
     from conformance.checked_pack import open_checked
