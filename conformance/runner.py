@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -39,20 +39,12 @@ from conformance.results.records import BROKEN, SCHEMA, Profile, Verdict, jsonab
 from conformance.results.reproduce import reproduction
 from conformance.results.store import Writer
 from conformance.results.summary import Summary, end_line, summarise
-from conformance.serving import serving
+from conformance.serving import bytes_of, is_large, limits_of, serving
 from conformance.session import Limits, Offer, TargetError
 from conformance.session.listening import Listening
-from conformance.session.session import BYTES_REMEMBERED
 from conformance.targets import Target
 from conformance.told import told
 
-if TYPE_CHECKING:
-    from conformance.onnx.serving import Graph
-
-REMEMBERED = 32 << 20
-"""Bytes of a large target's answers that are kept."""
-NUMBERS_OF_A_TIMEOUT = 100_000_000
-"""Weights for which a call has its time once more."""
 REPRODUCTIONS = 40
 """Array files written for failures of one run; a file of a hundred red claims needs no more."""
 
@@ -110,7 +102,7 @@ def run(
                         python=options.python,
                         limits=limits_of(options.limits, served.graph),
                         arguments=served.arguments,
-                        bytes_remembered=REMEMBERED if is_large(served.graph) else BYTES_REMEMBERED,
+                        bytes_remembered=bytes_of(served.graph),
                     )
                 )
             )
@@ -151,18 +143,6 @@ def run(
         notes = grader.namer.locator.notes if grader.namer else []
         output.write({**end, "printed": session.printed, "faults": grader.faults, "trace_notes": notes[:20]})
     return summary
-
-
-def is_large(graph: Graph | None) -> bool:
-    """Whether the target brings very many weights along."""
-    return graph is not None and graph.own.large
-
-
-def limits_of(limits: Limits, graph: Graph | None) -> Limits:
-    """The limits of a run: a call may first have to put the weights of a large graph into the runtime."""
-    if graph is None or not graph.own.large:
-        return limits
-    return replace(limits, timeout=limits.timeout * (1 + graph.own.numbers / NUMBERS_OF_A_TIMEOUT))
 
 
 def explained(error: TargetError | VariantError, target: Target) -> TargetError | VariantError:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from conformance.cli import Exit
-from conformance.cli.options import grading_options, lang_option, pack_folder, reveal_option
+from conformance.cli.options import grading_options, lang_option, one_thread, pack_folder, reveal_option
 
 if TYPE_CHECKING:
     from conformance.many.pool import Row
@@ -73,12 +73,8 @@ def command(context: click.Context, /, **given: Any) -> None:
 
 
 def _grade(given: dict[str, Any]) -> int:
-    import os
-
-    # Before NumPy is imported: what runs side by side must not fight over the cores, and a process that is
-    # forked should have no thread.
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
+    # What runs side by side must not fight over the cores, and a process that is forked should have no thread.
+    one_thread()
     from conformance.many.pool import Pool, cores, forks
     from conformance.many.row import load
     from conformance.reports.grading_progress import GradingProgress

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -166,15 +167,35 @@ def pack_folder(folder: Path | None) -> Path:
     return folder if folder is not None else bundled("spec") / "forward-pass"
 
 
+def one_thread() -> None:
+    """Numerical libraries that are imported from now on use one thread each, unless the environment says more.
+
+    A second one waits for the first in a loop: next to others a large graph took four times the processor time.
+    """
+    import os
+
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+
+
 def open_pack(folder: Path | None, *, mistakes: bool = False) -> Pack:
     """The pack of `--pack`, or the bundled one; `mistakes` checks those too. Raises `PackError`."""
-    import gc
-
     from conformance.checked_pack import open_checked
 
     pack = open_checked(pack_folder(folder), mistakes=mistakes)
-    gc.freeze()  # a hundred thousand objects that stay to the end: collecting garbage need not look at them
+    _settled()
     return pack
+
+
+@functools.cache
+def _settled() -> None:
+    """A hundred thousand objects stay to the end: collecting garbage need not look at them.
+
+    Once in a process: what is garbage when this is called stays as well.
+    """
+    import gc
+
+    gc.freeze()
 
 
 def make_options(

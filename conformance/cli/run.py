@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from conformance.cli import Exit
-from conformance.cli.options import grading_options, lang_option, make_options, open_pack, reveal_option
+from conformance.cli.options import (
+    grading_options,
+    lang_option,
+    make_options,
+    one_thread,
+    open_pack,
+    reveal_option,
+)
 
 if TYPE_CHECKING:
     from conformance.onnx.ahead import Ahead
@@ -59,6 +66,7 @@ def command(
     TARGET is an adapter file (.py), an ONNX file (.onnx), a bundled adapter with its arguments (pytorch
     my_file.py:GPT, cs336 tests/adapters.py), hf:CLASS, hf:config.json, or program, the pack's own.
     """
+    one_thread()
     with ExitStack() as stack:
         ahead = _reading(target, given, stack)
         from conformance.cli.grading_errors import guarded

@@ -17,8 +17,7 @@ from conformance.cli.options import open_pack
 from conformance.judging.large_spreads import Excerpt
 from conformance.plan import own
 from conformance.plan.own import Own
-from conformance.runner import is_large
-from conformance.serving import serving
+from conformance.serving import is_large, serving
 from conformance.targets import resolve_target
 from graphs.handmade import Plan, build, save
 from graphs.test_run import Graded, graded, of
