@@ -123,7 +123,12 @@ def _model(
         if not first:
             past = [[np.zeros((*a.shape[:2], before, a.shape[3]), a.dtype) for a in pair] for pair in past]
         made = _feeds().model_feeds(
-            recipe, values["tokens"], values.get("attention_mask"), values.get("positions"), past
+            recipe,
+            values["tokens"],
+            values.get("attention_mask"),
+            values.get("positions"),
+            past,
+            0 if first else before,
         )
         for name, array in made.items():
             if name not in inputs or first:
