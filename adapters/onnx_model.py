@@ -8,7 +8,6 @@ file's own, under the same names, before the session is made.
 """
 
 import hashlib
-import json
 import os
 import sys
 from pathlib import Path
@@ -17,9 +16,10 @@ os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 import numpy as np
 import onnxruntime
+from onnx_feeds import empty_past, model_feeds, read, replaced
 
 MODEL, FOLDER = Path(sys.argv[1]), Path(sys.argv[2])
-RECIPE = json.loads((FOLDER / "recipe.json").read_text(encoding="utf-8"))
+RECIPE = read(FOLDER)
 INPUTS, OUTPUTS, TAPS = RECIPE["inputs"], RECIPE["outputs"], RECIPE["taps"]
 LEVELS = {
     "disabled": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
@@ -29,10 +29,12 @@ LEVELS = {
 USUAL = "all"
 LARGE = RECIPE["large"]
 SESSIONS_HELD = 1 if LARGE else 6
-TYPES = {
-    "int64": np.int64, "int32": np.int32, "bool": np.bool_,
-    "float": np.float32, "float16": np.float16, "double": np.float64,
-}  # fmt: skip
+BEYOND_THE_RUNTIME = {
+    "batch_size must be 1 when sequence_length > 1 and past context is given": (
+        "onnxruntime's GroupQueryAttention takes several tokens behind a past of one sequence only"
+    ),
+}
+"""What onnxruntime refuses because its operators go no further, whatever the graph."""
 
 framework = "numpy"
 dtype = RECIPE["dtype"]
@@ -151,35 +153,15 @@ def _varint(value):
     return bytes([*out, value])
 
 
-def _replaced(params):
-    """Initializers that hold given parameters, by name; the rest of each is the file's own.
-
-    A `factor` is what the file's weights hold besides the document's: a scale folded into the queries.
-    """
-    made = {}
-    for name, array in params.items():
-        for entry in RECIPE["parameters"][name]:
-            initializer = entry["initializer"]
-            if initializer not in made:
-                made[initializer] = _raw(entry["file"])
-            own = made[initializer]
-            view = own.T if entry["transposed"] else own
-            values = np.asarray(array) * entry["factor"] if "factor" in entry else np.asarray(array)
-            if entry["index"] is None:
-                view[...] = values.reshape(view.shape)
-            elif view.ndim == 2 and entry["axis"] == 1:
-                view[:, entry["index"]] = values
-            else:
-                view = view if view.ndim == 2 else own.reshape(-1)
-                view[entry["index"]] = values
-    return made
-
-
-def _raw(file):
-    """A weight of the file: written into the folder, or where the model has it."""
-    if isinstance(file, str):
-        return np.load(FOLDER / file, allow_pickle=False)
-    return np.array(np.memmap(file["path"], file["dtype"], "r", file["offset"], tuple(file["shape"])))
+def _run(use, asked, feeds):
+    """The outputs that are asked for."""
+    try:
+        return use.run(asked, feeds)
+    except Exception as error:
+        for words, meaning in BEYOND_THE_RUNTIME.items():
+            if words in str(error):
+                raise NotImplementedError(meaning) from None
+        raise
 
 
 class _Runner:
@@ -191,7 +173,7 @@ class _Runner:
         self.level = getattr(config, "optimisation", USUAL) if "optimisation" in vars(config) else USUAL
         # Of a large file one session is held; what is asked as usual and what is asked of inner values share it.
         self.always_tapped = "tapped" in vars(config) or (LARGE and "optimisation" not in vars(config))
-        self.weights = _replaced(params)
+        self.weights = replaced(RECIPE, FOLDER, params)
         session(self.level, self.always_tapped, self.weights)
 
     def run(self, tokens, attention_mask, positions, past, tap):
@@ -201,32 +183,12 @@ class _Runner:
         """
         batch, length = tokens.shape
         before, past = past
-        feeds = {INPUTS["tokens"]["name"]: tokens.astype(TYPES[INPUTS["tokens"]["dtype"]])}
-        mask = np.ones((batch, before + length), bool) if attention_mask is None else attention_mask
-        if INPUTS["attention_mask"] is not None:
-            feeds[INPUTS["attention_mask"]["name"]] = mask.astype(TYPES[INPUTS["attention_mask"]["dtype"]])
-        elif not mask.all():
-            raise NotImplementedError("the graph has no input for a mask")
-        if RECIPE["counts_padding"] and not mask.all():
-            raise NotImplementedError("the graph has no input for positions, and counts padding as tokens")
-        counted = np.maximum(np.cumsum(mask, axis=1) - 1, 0)[:, -length:]
-        wanted = counted if positions is None else np.broadcast_to(positions, (batch, length))
-        if INPUTS["positions"] is not None:
-            if INPUTS["positions"]["rank"] == 1:
-                if (wanted != wanted[:1]).any():
-                    raise NotImplementedError("the graph has one list of positions for all sequences")
-                wanted = wanted[0]
-            feeds[INPUTS["positions"]["name"]] = wanted.astype(TYPES[INPUTS["positions"]["dtype"]])
-        elif (wanted != counted).any():
-            raise NotImplementedError("the graph has no input for positions")
-        for pair, arrays in zip(INPUTS["past"], past or (), strict=True):
-            for entry, array in zip(pair, arrays, strict=True):
-                feeds[entry["name"]] = array
+        feeds = model_feeds(RECIPE, tokens, attention_mask, positions, past, before)
         names = _declared()
         use = session(self.level, tap is not None or self.always_tapped, self.weights)
         inner = sorted({entry["value"] for entry in TAPS.values()}) if tap is not None else []
         asked = [*names, *(name for name in inner if name not in names)]
-        results = dict(zip(asked, use.run(asked, feeds), strict=True))
+        results = dict(zip(asked, _run(use, asked, feeds), strict=True))
         if tap is not None:
             for name, entry in TAPS.items():
                 array = results[entry["value"]]
@@ -241,14 +203,7 @@ class _Runner:
 
     def empty(self, batch):
         """A past of no tokens."""
-        made = []
-        for pair in INPUTS["past"]:
-            shapes = [
-                (batch, e["heads"] or self.config.n_kv_heads, 0, e["width"] or self.config.d_head)
-                for e in pair
-            ]
-            made.append(tuple(np.zeros(s, TYPES[e["dtype"]]) for s, e in zip(shapes, pair, strict=True)))
-        return 0, made
+        return 0, empty_past(RECIPE, batch, self.config.n_kv_heads, self.config.d_head)
 
 
 if INPUTS["past"] and len(OUTPUTS["present"]) == len(INPUTS["past"]):

@@ -18,8 +18,10 @@ from conformance.judging.common import Question
 from conformance.judging.convention import AVOIDS, RAISES
 from conformance.judging.experiment import changed_parameters
 from conformance.judging.kinds import KINDS, OF_GRAPHS
+from conformance.judging.rounded import quantised
 from conformance.language.errors import NOWHERE, PackError
 from conformance.language.program import Text, holds, key_of
+from conformance.onnx.raised import at_node
 from conformance.pack.load import cases_of
 from conformance.pack.model import RUNGS, Case, Claim, Either, Operation, Pack, Variant
 from conformance.plan import large
@@ -211,7 +213,7 @@ class Grader:
             return (
                 self.beyond(question)
                 or self.refused(question)
-                or self.explained(question, KINDS[item.claim.kind].judge(question))
+                or self.explained(question, self.judged(question))
             )
         except PackError as error:
             if error.at != NOWHERE:
@@ -219,6 +221,11 @@ class Grader:
             raise PackError(f"'{item.claim.id}': {error.message}", item.claim.at, error.hint) from None
         except Exception as error:
             raise EngineFault(item.claim.id, item.case.id, error) from error
+
+    def judged(self, question: Question) -> Judgement:
+        """The judgement as its kind has it; what a runtime says of a graph, in terms of the graph."""
+        judgement = KINDS[question.claim.kind].judge(question)
+        return judgement if self.bench.graph is None else at_node(judgement)
 
     def explained(self, question: Question, judgement: Judgement) -> Judgement:
         """The judgement with the mistakes that explain it, where something failed."""
@@ -237,14 +244,18 @@ class Grader:
     def beyond(question: Question) -> Judgement | None:
         """`unsupported` where a target that brings its own sizes and weights cannot meet the case."""
         scenario = question.scenario
-        if scenario.own is None or question.claim.kind in OF_GRAPHS:
+        if scenario.own is None:
             return None
+        if question.claim.kind in OF_GRAPHS:
+            left_out = quantised(question.claim, scenario.own.rounded)
+            return None if left_out is None else Judgement("unsupported", left_out)
         refusal = scenario.own.refusal(scenario.case, scenario.given, scenario.parameters, scenario.choices)
         if refusal is None and scenario.lacking and question.claim.kind not in WITHOUT_WEIGHTS:
             refusal = Text(
                 f"it cannot be compared with the document's model: {scenario.lacking}",
                 f"无法与文档的模型比较：{told(scenario.lacking).zh}",
             )
+        refusal = refusal or quantised(question.claim, scenario.own.rounded)
         if refusal is None and question.claim.kind == "experiment":
             absent = [
                 n

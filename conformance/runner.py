@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,6 @@ from conformance.grading import Grader, Item, entry_points, plan
 from conformance.judging.bench import Bench
 from conformance.judging.common import Question
 from conformance.judging.count import PARAMETER_SHAPES
-from conformance.judging.observe import call_of
 from conformance.judging.profiles import Profiler
 from conformance.judging.program_bench import ProgramBench, ProgramSession
 from conformance.known import Known
@@ -35,8 +35,9 @@ from conformance.plan.large import note
 from conformance.plan.selection import Selection, SelectionError, unknown_variant
 from conformance.plan.variants import Graded, VariantError, resolve
 from conformance.plan.waivers import Waiver, waiver_of
+from conformance.reproducing import reproduced
 from conformance.results.records import BROKEN, SCHEMA, Profile, Verdict, jsonable, verdict_line
-from conformance.results.reproduce import reproduction
+from conformance.results.reproduce_graph import GraphFile
 from conformance.results.store import Writer
 from conformance.results.summary import Summary, end_line, summarise
 from conformance.serving import bytes_of, is_large, limits_of, serving
@@ -124,7 +125,8 @@ def run(
             else Bench(session, offer, exact=known.exact, store=known.store, graph=served.graph)
         )
         grader = Grader.of(pack, bench, graded, seed, known.scenarios)
-        output = _Output(pack, target, offer, grader, writer, events, options.waivers)
+        graph_file = None if target.model is None else GraphFile(target.model, Path(served.arguments[1]))
+        output = _Output(pack, target, offer, grader, writer, events, options.waivers, graph_file=graph_file)
         variants = () if graded.undeclared else tuple(v.name for v in graded.variants)
         drawn = flow_lines(pack, graded.variants[0]) if graded.variants else []
         first = {**run_line(pack, target, variants, dtypes, seed, session.isolation, offer), "flow": drawn}
@@ -238,6 +240,8 @@ class _Output:
     announced: set[str] = field(default_factory=set)
     used: Counter[str] = field(default_factory=Counter)
     needless: set[str] = field(default_factory=set)
+    graph_file: GraphFile | None = None
+    """Of an ONNX file: itself, and the folder of its recipe."""
     reproductions: int = 0
     profiler: Profiler = field(default_factory=Profiler)
     today: dt.date = field(default_factory=dt.date.today)
@@ -290,24 +294,14 @@ class _Output:
             return ()
 
     def reproduce(self, item: Item, verdict: Verdict) -> str:
+        """The snippet of a failure; the arrays that it loads are written."""
         if self.reproductions >= REPRODUCTIONS:
             return ""
-        scenario = self.grader.scenario(item.case, item.variant, item.dtype)
-        if scenario is None:
+        folder = self.writer.arrays.resolve()
+        made = reproduced(item, verdict, self.grader, self.target, self.offer, folder, self.graph_file)
+        if made is None:
             return ""
-        shapes = [step.shapes for step in self.grader.bench.expected(scenario)]
-        call = call_of(scenario, tap=False, expect=shapes)
-        file = f"{item.case.id}-{item.variant.name}-{item.dtype}.npz".replace("/", "_")
-        made = reproduction(
-            call,
-            self.target,
-            self.offer.framework,
-            item.dtype,
-            self.writer.arrays.resolve(),
-            file,
-            verdict.judgement.evidence,
-        )
-        self.reproductions += self.writer.write_arrays(made.file, made.arrays)
+        self.reproductions += self.writer.write_arrays(made.file, made.arrays) if made.file else 0
         return made.text
 
     def waiver_notes(self) -> list[dict[str, Any]]:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 NEAR = 2e-3
 """By how much a scale may be off: float16 keeps three digits."""
+NEAR_BFLOAT16 = 1e-2
+"""The same where numbers are of bfloat16, which keeps two; a root of the scale on both sides is off twice."""
 
 
 WRONG_TURNS = {
@@ -64,7 +66,8 @@ def scale(facts: GraphFacts, causal: bool) -> Iterator[Result]:
             yield unread("the scale", "缩放", attention.at)
             continue
         want = 1 / math.sqrt(attention.d_head)
-        if abs(attention.scale / want - 1) <= NEAR:
+        coarse = any(port.role == "logits" and port.dtype == "bfloat16" for port in facts.outputs)
+        if abs(attention.scale / want - 1) <= (NEAR_BFLOAT16 if coarse else NEAR):
             yield fine(attention.at)
             continue
         yield Finding(

@@ -58,10 +58,12 @@ def sublayers(facts: GraphFacts, causal: bool) -> Iterator[Result]:
     if not facts.layers:
         yield Unknown(Text("the residual stream could not be followed", "未能沿残差通路追踪"))
     skipped = {block.source == "another" for layer in facts.layers for block in layer.blocks}
+    # What is not read may be an attention, and the sums around it are then grouped otherwise.
+    lost = facts.unread or any(block.kind == "unknown" for layer in facts.layers for block in layer.blocks)
     for i, layer in enumerate(facts.layers):
         kinds = [block.kind for block in layer.blocks]
         at = layer.blocks[-1].at
-        if "unknown" in kinds:
+        if "unknown" in kinds or (lost and kinds != ["attention", "feed_forward"]):
             yield unread("a branch", "分支", at)
         elif kinds == ["attention", "feed_forward"] or (True in skipped and len(kinds) < 2):
             yield fine(
@@ -82,6 +84,8 @@ def sublayers(facts: GraphFacts, causal: bool) -> Iterator[Result]:
             yield unread("the layer", "层结构", at)
 
 
+FAMILIAR = ("relu", "gelu", "gelu_tanh", "swiglu", "geglu", "geglu_tanh")
+"""Networks that the document has."""
 NETWORKS: Mapping[tuple[str, str], str] = {
     ("swiglu", "silu"): "up-unused",
     ("swiglu", "gated sigmoid"): "sigmoid-for-silu",
@@ -98,10 +102,10 @@ NETWORKS: Mapping[tuple[str, str], str] = {
 def networks(facts: GraphFacts, causal: bool) -> Iterator[Result]:
     """All layers have the same kind of feed-forward network."""
     found = [(b.at, b.feed_forward) for layer in facts.layers for b in layer.blocks if b.feed_forward]
-    familiar = [kind for _, kind in found if kind in ("relu", "gelu", "gelu_tanh", "swiglu")]
+    familiar = [kind for _, kind in found if kind in FAMILIAR]
     usual = max(set(familiar), key=familiar.count, default="")
     for at, kind in found:
-        if kind == "unknown" or not usual:
+        if "unknown" in kind or not usual:
             yield unread("the network", "前馈网络", at)
         elif kind == usual:
             yield fine(at)

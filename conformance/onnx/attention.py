@@ -76,6 +76,8 @@ class Attention:
     problems: tuple[str, ...] = ()
     scale_at: tuple[ir.Node, ...] = ()
     """Factors between the product and the softmax."""
+    counts_padding: bool = False
+    """An operator that is told how many tokens each sequence has: padding, if any, has to stand behind them."""
 
     @property
     def place(self) -> ir.Node:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from conformance.onnx.fused import QUANTISED
+from conformance.onnx.norms import RMS_NORM
 from conformance.onnx.structure import Structure
 
 BASES: dict[str, dict[str, Any]] = {
@@ -13,18 +15,20 @@ BASES: dict[str, dict[str, Any]] = {
 }
 
 
-FAMILIAR = ("relu", "gelu", "gelu_tanh", "swiglu")
+FAMILIAR = ("relu", "gelu", "gelu_tanh", "swiglu", "geglu", "geglu_tanh")
 
 
 def unusual(structure: Structure) -> list[str]:
     """What no variant of the document has."""
     found = []
     traced = [t for a in structure.attentions for t in (a.q, a.k) if t is not None]
-    if any(t.norm is not None for t in traced):
-        found.append("queries and keys are normed by head")
+    if any(t.norm is not None for t in traced) and not normed_by_head(structure):
+        found.append("queries and keys are normed")
     embedding = structure.embedding
     if embedding is not None and embedding.norm is not None:
         found.append("the embedding is normed")
+    if structure.head is not None and structure.head.network:
+        found.append("the logits come from a network of their own behind the layers")
     kinds = {
         b.feed_forward.kind for layer in structure.layers for b in layer.blocks if b.feed_forward is not None
     }
@@ -42,14 +46,36 @@ def unusual(structure: Structure) -> list[str]:
     return found
 
 
+def normed_by_head(structure: Structure) -> bool:
+    """Whether most attentions norm queries and keys as the document does: RMSNorm, one gain for all heads."""
+    fits = []
+    for attention in structure.attentions:
+        norms = [None if t is None else t.norm for t in (attention.q, attention.k)]
+        fits.append(
+            all(
+                n is not None
+                and n.kind == RMS_NORM
+                and structure.walk.partial.shape(n.gain) == (attention.d_head,)
+                for n in norms
+            )
+        )
+    return 2 * sum(fits) > len(fits)
+
+
 def foreign(structure: Structure) -> list[str]:
     """What a whole model does that no variant has, so that it is another model and not a wrong one."""
     attentions = structure.attentions
     found = []
-    if attentions and all(a.q is not None and a.q.norm is not None for a in attentions):
-        found.append("queries and keys are normed by head")
+    rounded = sorted({node.op_type for node in structure.walk.graph} & QUANTISED)
+    if rounded:
+        found.append(f"its numbers are quantised ({', '.join(rounded)})")
+    normed = attentions and all(a.q is not None and a.q.norm is not None for a in attentions)
+    if normed and not normed_by_head(structure):
+        found.append("queries and keys are normed")
     if structure.embedding is not None and structure.embedding.norm is not None:
         found.append("the embedding is normed")
+    if structure.head is not None and structure.head.network:
+        found.append("the logits come from a network of their own behind the layers")
     kinds = [
         b.feed_forward.kind for layer in structure.layers for b in layer.blocks if b.feed_forward is not None
     ]
@@ -85,7 +111,7 @@ def declared(choices: dict[str, Any], beyond: list[str]) -> dict[str, Any] | str
     }[base]
     usual = {
         "norm_placement": "pre", "norm_eps": 1e-5, "final_norm": True, "rope_theta": 10000.0, "rope_layout": "half",
-        "causal": True, "tie_embeddings": False, "embed_scale": 1, **own,
+        "causal": True, "tie_embeddings": False, "embed_scale": 1, "qk_norm": "none", **own,
     }  # fmt: skip
     differs = {k: v for k, v in choices.items() if v is not None and usual.get(k) != v}
     return {"base": base, **differs} if differs else base

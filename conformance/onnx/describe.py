@@ -76,17 +76,23 @@ def describe(structure: Structure, file: str) -> facts.GraphFacts:
         choices,
         declared(choices, beyond),
         beyond,
-        [facts.MisfitFacts(place(m.node), m.message) for m in structure.misfits],
+        [facts.MisfitFacts(place(m.node), m.message + _fits_at(structure)) for m in structure.misfits],
         [place(node) for node in structure.random],
         dict(walk.partial.missing),
         foreign_domains(model),
         list(interface.notes),
         {
-            "batch": structure.setting.batch,
-            "tokens": structure.setting.tokens,
-            "past": structure.setting.past if interface.states else 0,
+            "batch": structure.tried.batch,
+            "tokens": structure.tried.tokens,
+            "past": structure.tried.past if interface.states else 0,
         },
     )
+
+
+def _fits_at(structure: Structure) -> str:
+    """The length at which everything fits, where it is another than those that were tried first."""
+    length = structure.setting.tokens
+    return "" if structure.setting == structure.tried else f"; everything fits at {length} tokens"
 
 
 def place(node: ir.Node) -> facts.Place:
@@ -216,6 +222,8 @@ def _reads_past(structure: Structure, traced: Traced) -> bool | None:
             continue
         if find_projection(structure.walk, node.outputs[0]) is not None:
             continue  # what lies before is another layer's
+        if any(attribute.type.name in ("GRAPH", "GRAPHS") for attribute in node.attributes.values()):
+            return None  # a graph within reads what it likes
         for value in node.inputs:
             if value in states:
                 return True

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from conformance.onnx.norms import Norm
+from conformance.onnx.feed_forward import find_matrices
+from conformance.onnx.norms import LAYER_NORM, Norm
+from conformance.onnx.partial import attributes_of
 from conformance.onnx.projections import Projection, find_projection
 from conformance.onnx.walk import Walk
 
@@ -24,6 +26,8 @@ class Head:
     norm: Norm | None
     start: ir.Value | None
     """The stream after the last layer."""
+    network: bool = False
+    """Whether the stream goes through another network before the projection, as a masked language model's does."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,16 @@ def read_head(walk: Walk, logits: ir.Value, norms: Mapping[ir.Value, Norm], tabl
     start = before if norm is None else norm.output if norm.skip is not None else norm.input
     same = walk_fixed(walk, projection.weight) in tables
     return Head(projection, True if same else None, norm, start)
+
+
+def before_network(walk: Walk, head: Head) -> Head:
+    """The same where a matrix, an activation and maybe a norm stand between the stream and the projection."""
+    if head.start is None:
+        return head
+    found = find_matrices(walk, walk.behind(head.start)[0])
+    if len(found) != 1:
+        return head
+    return replace(head, norm=None, start=walk.behind(found[0].input)[0], network=True)
 
 
 def _chain(walk: Walk, value: ir.Value) -> list[ir.Node]:
@@ -97,6 +111,9 @@ def read_embedding(
     walk: Walk, value: ir.Value, norms: Mapping[ir.Value, Norm], tables: set[ir.Value]
 ) -> Embedding | None:
     """What the stream begins with."""
+    whole = _operator(value)
+    if whole is not None:
+        return whole
     norm = norms.get(value)
     if norm is not None:
         value = walk.behind(norm.input)[0]
@@ -115,7 +132,7 @@ def read_embedding(
             table = walk_fixed(walk, node.inputs[0])
             if table in tables:
                 tokens = table
-            else:
+            elif positions is None or not _by_one_row(walk, at):
                 positions = table
         elif walk.moves(node) and node.inputs[0] is not None:
             todo.append(node.inputs[0])
@@ -125,7 +142,8 @@ def read_embedding(
                     continue
                 gathered = _gathered(walk, other)
                 if gathered is not None and gathered not in tables:
-                    positions = gathered
+                    if positions is None or not _by_one_row(walk, other):
+                        positions = gathered
                 elif walk.unknown(other):
                     todo.append(other)
                 else:
@@ -146,6 +164,32 @@ def read_embedding(
     if tokens is None:
         return None
     return Embedding(tokens, positions, added, scale, begin, norm)
+
+
+def _by_one_row(walk: Walk, value: ir.Value) -> bool:
+    """Whether a value is gathered by one number throughout: a table of segments, not of positions."""
+    nodes = [*walk.behind(value)[1]]
+    maker = value.producer()
+    nodes += [maker] if maker is not None and maker not in nodes else []
+    for node in nodes:
+        if node.op_type == "Gather" and len(node.inputs) > 1:
+            rows = walk.partial.known(node.inputs[1])
+            if rows is not None and rows.size > 1 and (rows == rows.reshape(-1)[0]).all():
+                return True
+    return False
+
+
+def _operator(value: ir.Value) -> Embedding | None:
+    """com.microsoft EmbedLayerNormalization: tables of tokens, positions and segments, and the norm of their sum."""
+    node = value.producer()
+    if node is None or node.op_type != "EmbedLayerNormalization" or len(node.inputs) < 7:
+        return None
+    _, _, tokens, positions, _, gain, bias = node.inputs[:7]
+    if tokens is None:
+        return None
+    eps = float(attributes_of(node).get("epsilon", 1e-12))
+    norm = Norm(LAYER_NORM, node, value, value, eps, gain, bias, -1)
+    return Embedding(tokens, positions, None, 1.0, value, norm)
 
 
 def _gathered(walk: Walk, value: ir.Value) -> ir.Value | None:

@@ -25,13 +25,19 @@ FINGERPRINTS: Mapping[str, tuple[float, float, float]] = {
     "quick_gelu": (-0.15420423, 0.84579577, 1.93565862),
     "none": (-1.0, 1.0, 2.0),
 }
+GATED: Mapping[str, str] = {"silu": "swiglu", "gelu": "geglu", "gelu_tanh": "geglu_tanh"}
+"""What a gated network is called by the activation of its gate."""
+BFLOAT16 = 8e-3
+"""By how much values may be off that are computed with constants of bfloat16."""
 POINTS = (-1.0, 1.0, 2.0)
 LONGEST = 30
+BIASED: Mapping[str, str] = {"BiasGelu": "gelu", "FastGelu": "gelu_tanh"}
+"""Operators that add a bias before they apply their function."""
 
 
 @dataclass(frozen=True)
 class FeedForward:
-    """One feed-forward network. `kind` is swiglu, relu, gelu, gelu_tanh, another activation or unknown."""
+    """One feed-forward network. `kind` is one of the document's, another activation or unknown."""
 
     kind: str
     input: ir.Value
@@ -41,7 +47,13 @@ class FeedForward:
     down: Projection
     hidden: ir.Value
     """What goes into the last matrix."""
-    problem: str = ""
+    added: ir.Value | None = None
+    """A bias of the first matrix that the operator of the activation adds."""
+
+    @property
+    def bias(self) -> ir.Value | None:
+        """The bias of the first matrix, wherever it is added."""
+        return self.first.bias if self.added is None else self.added
 
 
 def read_feed_forward(walk: Walk, down: Projection) -> FeedForward | None:
@@ -53,10 +65,25 @@ def read_feed_forward(walk: Walk, down: Projection) -> FeedForward | None:
     if len(found) == 1:
         first = found[0]
         kind = activation(walk, first.output, hidden)
+        if kind is None:
+            added, kind = _biased(walk, first, hidden)
+            if kind is not None:
+                return FeedForward(kind, first.input, first, None, down, hidden, added)
         return FeedForward(kind or "unknown", first.input, first, None, down, hidden)
     if len(found) != 2:
         return None
     return _gated(walk, found, hidden, down)
+
+
+def _biased(walk: Walk, first: Projection, hidden: ir.Value) -> tuple[ir.Value | None, str | None]:
+    """(bias, activation) where one operator adds the one and applies the other."""
+    node = hidden.producer()
+    if node is None or node.op_type not in BIASED or len(node.inputs) != 2 or first.bias is not None:
+        return None, None
+    x, bias = node.inputs
+    if bias is None or bias not in walk.fixed or x is None or walk.behind(x)[0] is not first.output:
+        return None, None
+    return bias, BIASED[node.op_type]
 
 
 def find_matrices(walk: Walk, value: ir.Value) -> list[Projection]:
@@ -101,7 +128,7 @@ def _gated(walk: Walk, matrices: list[Projection], hidden: ir.Value, down: Proje
     if len(plain) != 1:
         return unknown
     up, (gate, kind) = sides[plain[0]][0], sides[1 - plain[0]]
-    named = "swiglu" if kind == "silu" else f"gated {kind or 'unknown'}"
+    named = GATED.get(kind or "", f"gated {kind or 'unknown'}")
     return FeedForward(named, gate.input, gate, up, down, hidden)
 
 
@@ -121,4 +148,16 @@ def activation(walk: Walk, start: ir.Value, end: ir.Value) -> str | None:
     for name, expected in FINGERPRINTS.items():
         if np.allclose(values, expected, rtol=0, atol=3e-5):
             return name
-    return None
+    return _coarse(walk, start, end, values)
+
+
+def _coarse(walk: Walk, start: ir.Value, end: ir.Value, values: list[float]) -> str | None:
+    """The name where constants are of bfloat16: those that are near, told apart by their operators."""
+    if start.dtype is None or start.dtype.name != "BFLOAT16":
+        return None
+    near = [n for n, want in FINGERPRINTS.items() if np.allclose(values, want, rtol=0, atol=BFLOAT16)]
+    if len(near) < 2 or not set(near) <= {"gelu", "gelu_tanh"}:
+        return near[0] if len(near) == 1 else None
+    used = {node.op_type for node in walk.between(start, end) or ()}
+    told = [name for name, operator in (("gelu", "Erf"), ("gelu_tanh", "Tanh")) if operator in used]
+    return told[0] if len(told) == 1 else None

@@ -109,23 +109,31 @@ def _attention(shapes: Shapes, attributes: Attributes) -> Sequence[Shape | None]
 
 
 def _packed_attention(shapes: Shapes, attributes: Attributes) -> Sequence[Shape | None]:
-    """com.microsoft Attention: one input, one packed matrix."""
-    x, bias = _first(shapes), _at(shapes, 2)
+    """com.microsoft Attention: one input, one packed matrix; keys and values of a past in one tensor."""
+    x, weight, past = _first(shapes), _at(shapes, 1), _at(shapes, 4)
     sizes = attributes.get("qkv_hidden_sizes")
-    width = int(sizes[2]) if sizes else (bias[0] // 3 if bias else x[2])
-    return [(x[0], x[1], width), None]
+    width = int(sizes[2]) if sizes else (weight[1] // 3 if weight and len(weight) == 2 else x[2])
+    if past is None:
+        return [(x[0], x[1], width), None]
+    return [(x[0], x[1], width), (*past[:3], past[3] + x[1], past[4])]
 
 
 def _multi_head(shapes: Shapes, attributes: Attributes) -> Sequence[Shape | None]:
     q = _first(shapes)
     k, v = _at(shapes, 1), _at(shapes, 2)
-    width = v[-1] if v is not None and len(v) == 3 else q[-1]
     heads = int(attributes["num_heads"])
+    if len(q) == 5:  # [batch, position, head, 3, width]
+        return [(q[0], q[1], q[2] * q[4]), None, None]
+    width = (
+        v[-1] if v is not None and len(v) == 3 else v[1] * v[3] if v is not None and len(v) == 4 else q[-1]
+    )
     past_key, past_value = _at(shapes, 6), _at(shapes, 7)
     present: list[Shape | None] = [None, None]
     if k is not None and v is not None and len(k) == 3 and past_key is not None and past_value is not None:
         total = k[1] + past_key[2]
         present = [(q[0], heads, total, past_key[3]), (q[0], heads, total, past_value[3])]
+    elif k is not None and v is not None and len(k) == 3:
+        present = [(q[0], heads, s[1], s[2] // heads) for s in (k, v)]
     return [(q[0], q[1], width), *present]
 
 
@@ -138,8 +146,37 @@ def _grouped(shapes: Shapes, attributes: Attributes) -> Sequence[Shape | None]:
             (*past_key[:2], past_key[2] + q[1], past_key[3]),
             (*past_value[:2], past_value[2] + q[1], past_value[3]),
         ]
-    return [q, *present]
+    if _at(shapes, 1) is not None:
+        return [q, *present]
+    heads, kv_heads = int(attributes["num_heads"]), int(attributes["kv_num_heads"])
+    return [(*q[:2], q[2] // (heads + 2 * kv_heads) * heads), *present]
 
+
+def _embedded(shapes: Shapes, _: Attributes) -> Sequence[Shape | None]:
+    """com.microsoft EmbedLayerNormalization of tokens [batch, position]; also the lengths, and the sum."""
+    tokens, table = _first(shapes), _at(shapes, 2)
+    out = None if table is None else (*tokens, table[1])
+    return [out, tokens[:1], out]
+
+
+def _scaled(shapes: Shapes, _: Attributes) -> Sequence[Shape | None]:
+    """DynamicQuantizeLinear: numbers, their scale, their zero."""
+    return [_first(shapes), (), ()]
+
+
+def _by_blocks(shapes: Shapes, attributes: Attributes) -> Sequence[Shape | None]:
+    """MatMulNBits: the weight is packed, its sizes are attributes. Raises `ValueError` where x does not fit."""
+    x = _first(shapes)
+    if x[-1] != int(attributes["K"]):
+        raise ValueError(f"{list(x)} does not fit a weight of {attributes['K']} rows")
+    return [(*x[:-1], int(attributes["N"]))]
+
+
+QUANTISED = frozenset({
+    "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "MatMulInteger", "MatMulIntegerToFloat",
+    "DynamicQuantizeMatMul", "MatMulNBits", "QLinearMatMul", "QGemm", "GatherBlockQuantized",
+})  # fmt: skip
+"""Operators of numbers of eight bits and less."""
 
 SHAPES: Mapping[tuple[str, str], ShapeOf] = {
     ("", "MatMul"): lambda shapes, attributes: [product_shape(shapes, attributes)],
@@ -152,7 +189,35 @@ SHAPES: Mapping[tuple[str, str], ShapeOf] = {
     ("com.microsoft", "Attention"): _packed_attention,
     ("com.microsoft", "MultiHeadAttention"): _multi_head,
     ("com.microsoft", "GroupQueryAttention"): _grouped,
+    ("com.microsoft", "EmbedLayerNormalization"): _embedded,
+    **{
+        (domain, f"{name}Linear"): _same
+        for name in ("Quantize", "Dequantize")
+        for domain in ("", "com.microsoft")
+    },
+    ("", "DynamicQuantizeLinear"): _scaled,
+    ("", "MatMulInteger"): lambda shapes, attributes: [product_shape(shapes, attributes)],
+    ("com.microsoft", "MatMulNBits"): _by_blocks,
     ("", "RotaryEmbedding"): _same,
     ("com.microsoft", "RotaryEmbedding"): _same,
 }
 """By domain and operator."""
+
+
+def _rotary(shapes: Shapes, _: Attributes) -> str:
+    """RotaryEmbedding of ai.onnx without positions: one table for each sequence and position."""
+    x, cos = _first(shapes), _at(shapes, 1)
+    if _at(shapes, 3) is not None or cos is None or len(cos) != 3 or len(x) not in (3, 4):
+        return ""
+    batch, length = x[0], x[-2]
+    for have, need, what in ((cos[0], batch, "sequences"), (cos[1], length, "positions")):
+        if have != need:
+            return (
+                f"its tables are of {have} {what} and x is of {need}: RotaryEmbedding repeats none "
+                "(torch's exporter does this at opset 23 with models of transformers; opset 24 works)"
+            )
+    return ""
+
+
+COMPLAINTS: Mapping[tuple[str, str], Callable[[Shapes, Attributes], str]] = {("", "RotaryEmbedding"): _rotary}
+"""What runtimes refuse about the shapes of operators that have the shape of their result all the same."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +12,12 @@ import numpy as np
 from conformance.onnx import visibility
 from conformance.onnx.attention import MERGED, SPLIT, Attention, grouping_of
 from conformance.onnx.fused import ATTENTIONS
-from conformance.onnx.merging import NOT_MERGED, follow_to_projection
+from conformance.onnx.fused_operands import Given, at, operands, pads, rotated
+from conformance.onnx.merging import NOT_MERGED
 from conformance.onnx.norms import Norm
 from conformance.onnx.operators import Array
+from conformance.onnx.packed_attention import output_of_operator, packed
 from conformance.onnx.partial import attributes_of
-from conformance.onnx.projections import Projection, Traced, trace
 from conformance.onnx.visibility import UNKNOWN, Visibility
 from conformance.onnx.walk import Looks, Walk
 
@@ -28,114 +29,78 @@ def find_fused(looks: Looks, norms: Mapping[ir.Value, Norm]) -> list[Attention]:
     """Every attention operator."""
     found = []
     for node in looks.main.graph:
-        if node.op_type in ATTENTIONS and node.inputs[0] is not None:
-            microsoft = node.domain == "com.microsoft"
-            if node.op_type == "Attention" and microsoft:
-                found.append(_packed(looks, node))
+        if node.op_type not in ATTENTIONS or not node.inputs or node.inputs[0] is None:
+            continue
+        try:
+            if node.domain == "com.microsoft":
+                read = {"Attention": packed, "GroupQueryAttention": _grouped}.get(node.op_type, _multi_head)
+                found.append(read(looks, node, norms))
             elif node.op_type == "Attention":
                 found.append(_standard(looks, node, norms))
-            else:
-                found.append(_microsoft(looks, node, norms))
+        except (KeyError, ValueError, TypeError, IndexError, ZeroDivisionError):
+            # An attribute is missing, or sizes contradict each other: the runtime will say so.
+            missing = looks.main.partial.missing
+            missing[node.op_type] = missing.get(node.op_type, 0) + 1
     return found
-
-
-def _at(node: ir.Node, index: int) -> ir.Value | None:
-    return node.inputs[index] if index < len(node.inputs) else None
 
 
 def _standard(looks: Looks, node: ir.Node, norms: Mapping[ir.Value, Norm]) -> Attention:
     attributes = attributes_of(node)
-    seen = _masked(looks, node, bool(attributes.get("is_causal")), _at(node, 3), _at(node, 4))
+    seen = _masked(looks, node, bool(attributes.get("is_causal")), at(node, 3), at(node, 4))
     heads, kv_heads = attributes.get("q_num_heads"), attributes.get("kv_num_heads")
-    past = (_at(node, 4), _at(node, 5))
-    made = _made(
-        looks, node, norms, heads, kv_heads, attributes.get("scale"), seen, past, "ai.onnx.Attention"
-    )
+    given = operands(looks, node, norms, (heads, kv_heads), past=(at(node, 4), at(node, 5)))
+    made = _made(looks, node, given, attributes.get("scale"), seen, "ai.onnx.Attention")
     if attributes.get("softcap"):
         made = replace(made, scale=None, scale_how="not a plain factor (softcap)")
-    return made
+    counted = at(node, 6) is not None
+    if at(node, 3) is None and not counted:
+        made = unpadded(looks, made)
+    return replace(made, counts_padding=counted)
 
 
-def _microsoft(looks: Looks, node: ir.Node, norms: Mapping[ir.Value, Norm]) -> Attention:
+def _multi_head(looks: Looks, node: ir.Node, norms: Mapping[ir.Value, Norm]) -> Attention:
     attributes = attributes_of(node)
-    grouped = node.op_type == "GroupQueryAttention"
     heads = int(attributes["num_heads"])
-    kv_heads = int(attributes["kv_num_heads"]) if grouped else heads
-    scale = attributes.get("scale") or None
-    if grouped:
-        window = int(attributes.get("local_window_size", -1))
-        seen = Visibility("causal" if window < 0 else "window", padding=None, fill=-math.inf)
-        past = (_at(node, 3), _at(node, 4))
-        main, early = seen, seen
-        if attributes.get("smooth_softmax") or attributes.get("softcap"):
-            scale = None
-    else:
-        bias = _at(node, 5)
-        main, early_or_none = _masked(looks, node, bool(attributes.get("unidirectional")), bias, None)
-        early = early_or_none or main
-        if _at(node, 4) is not None:
-            main = replace(main, padding=True)
-        past = (_at(node, 6), _at(node, 7))
+    main, early = _masked(looks, node, bool(attributes.get("unidirectional")), at(node, 5), at(node, 6))
+    hides = None if at(node, 4) is None else pads(looks, at(node, 4))
+    if hides is not None and main.kind != "unknown":
+        main = replace(main, padding=hides or bool(main.padding))
+    given = operands(looks, node, norms, (heads, heads), past=(at(node, 6), at(node, 7)), bias=at(node, 3))
     made = _made(
-        looks, node, norms, heads, kv_heads, scale, (main, early), past, f"com.microsoft.{node.op_type}"
+        looks, node, given, attributes.get("scale") or None, (main, early), f"com.microsoft.{node.op_type}"
     )
-    if _at(node, 1) is None:
-        made = replace(made, k=None, v=None, k_columns=None, v_columns=None)
-    return made
+    if at(node, 4) is None and at(node, 5) is None:
+        made = unpadded(looks, made)
+    return replace(made, counts_padding=at(node, 4) is not None and hides is None)
 
 
-def _packed(looks: Looks, node: ir.Node) -> Attention:
-    """com.microsoft Attention: the three projections are one matrix inside the operator."""
-    walk = looks.main
+def _grouped(looks: Looks, node: ir.Node, norms: Mapping[ir.Value, Norm]) -> Attention:
+    """GroupQueryAttention: always causal, of sequences whose lengths it is told."""
     attributes = attributes_of(node)
-    heads = int(attributes["num_heads"])
-    weight, x = _at(node, 1), node.inputs[0]
-    assert x is not None
-    shape = walk.partial.shape(weight)
-    one: Traced | None = None
-    columns: list[Array | None] = [None, None, None]
-    width = None
-    if weight is not None and shape is not None and len(shape) == 2:
-        sizes = [int(s) for s in attributes.get("qkv_hidden_sizes") or [shape[1] // 3] * 3]
-        projection = Projection(node, x, weight, False, _at(node, 2), x, x)
-        one = Traced(x, projection, None, 1.0, (), None, None, None, None, None, True, None, (), x)
-        starts = np.cumsum([0, *sizes])
-        columns = [starts[i] + np.arange(sizes[i]).reshape(heads, -1) for i in range(3)]
-        width = sizes[0] // heads
-    causal = bool(attributes.get("unidirectional"))
-    seen = Visibility("causal" if causal else "none", fill=float(attributes.get("mask_filter_value", -1e4)))
-    if _at(node, 5) is not None:
-        seen = UNKNOWN
-    elif _at(node, 3) is not None:
-        seen = replace(seen, padding=True)
-    scale = attributes.get("scale") or None
-    if scale is None and width:
-        scale = 1 / math.sqrt(width)
-    d_value = None if columns[2] is None else columns[2].shape[1]
-    output, rows = _output(walk, node.outputs[0], heads, d_value)
-    return Attention(
-        node,
-        "com.microsoft.Attention",
-        one,
-        one,
-        one,
-        node.outputs[0],
-        heads,
-        heads,
-        width,
-        d_value,
-        "none",
-        scale,
-        "in the operator",
-        "key",
-        seen,
-        None,
-        output,
-        columns[0],
-        columns[1],
-        columns[2],
-        rows,
+    counts = int(attributes["num_heads"]), int(attributes["kv_num_heads"])
+    window = int(attributes.get("local_window_size", -1))
+    seen = Visibility("causal" if window < 0 else "window", padding=None, fill=-math.inf)
+    bias = at(node, 10)
+    main, early = (seen, seen) if bias is None else _masked(looks, node, True, bias, at(node, 3))
+    given = operands(looks, node, norms, counts, past=(at(node, 3), at(node, 4)))
+    if attributes.get("do_rotary"):
+        given = [
+            replace(o, traced=rotated(node, o.traced)) if i < 2 and o.traced is not None else o
+            for i, o in enumerate(given)
+        ]
+    made = _made(
+        looks, node, given, attributes.get("scale") or None, (main, early), f"com.microsoft.{node.op_type}"
     )
+    if attributes.get("smooth_softmax") or attributes.get("softcap") or at(node, 11) is not None:
+        made = replace(made, scale=None, scale_how="not a plain factor (softcap or sink)")
+    return replace(made, counts_padding=bias is None)
+
+
+def unpadded(looks: Looks, attention: Attention) -> Attention:
+    """Of an operator that gets no mask: padding, where the model is told of any, is not hidden."""
+    if looks.padded is None:
+        return attention
+    return replace(attention, visibility=replace(attention.visibility, padding=False))
 
 
 def _masked(
@@ -187,45 +152,24 @@ def _given(walk: Walk, mask: ir.Value, causal: bool) -> Array | None:
 def _made(
     looks: Looks,
     node: ir.Node,
-    norms: Mapping[ir.Value, Norm],
-    heads: Any,
-    kv_heads: Any,
+    given: Sequence[Given],
     scale: Any,
     seen: tuple[Visibility, Visibility | None],
-    past: tuple[ir.Value | None, ir.Value | None],
     kind: str,
 ) -> Attention:
     """An operator with q, k and v as inputs, of 4 axes or of 3 with the heads side by side."""
     walk = looks.main
-    traced: list[Traced | None] = []
     columns: list[Array | None] = []
-    widths: list[int | None] = []
-    counts = [heads, kv_heads, kv_heads]
     problems: list[str] = []
-    for i in range(3):
-        value = _at(node, i)
-        if value is None:
-            traced.append(None)
-            columns.append(None)
-            widths.append(None)
-            continue
-        one = trace(walk, value, norms, looks.states)
-        own = past[min(i, 2) - 1] if i else None
-        if own is not None:
-            one = replace(one, past=own, join=node, join_axis=2)
-        traced.append(one)
-        shape = walk.partial.shape(value)
-        if shape is not None and len(shape) == 4:
-            counts[i] = shape[1]
-            widths.append(shape[3])
-        else:
-            widths.append(shape[-1] // int(counts[i]) if shape is not None and counts[i] else None)
-        columns.append(_heads_of(one.columns, counts[i]))
-        if one.columns is not None and columns[i] is None:
+    for one in given:
+        columns.append(_heads_of(one.columns, one.count))
+        if one.columns is not None and columns[-1] is None:
             problems.append(SPLIT)
-    grouping, distinct = _grouping(counts, columns)
-    if scale is None and widths[0]:
-        scale = 1 / math.sqrt(widths[0])
+    q, k, v = given
+    grouping, distinct = _grouping([q.count, k.count, v.count], columns)
+    if scale is None and q.width:
+        scale = 1 / math.sqrt(q.width)
+    traced = [one.traced for one in given]
     factors = [t.factor for t in traced[:2] if t is not None]
     total = (
         None
@@ -235,8 +179,7 @@ def _made(
     how = "in the operator" + "".join(
         f" and on {name}" for name, t in zip("qk", traced[:2], strict=True) if t is not None and t.scaled_by
     )
-    count = None if counts[0] is None else int(counts[0])
-    output, rows = _output(walk, node.outputs[0], count, widths[2])
+    output, rows = output_of_operator(walk, node.outputs[0], q.count, v.width)
     if rows is NOT_MERGED:
         rows = None
         problems.append(MERGED)
@@ -247,10 +190,10 @@ def _made(
         traced[1],
         traced[2],
         node.outputs[0],
-        count,
+        q.count,
         distinct,
-        widths[0],
-        widths[2],
+        q.width,
+        v.width,
         grouping,
         total,
         how,
@@ -259,14 +202,14 @@ def _made(
         seen[1],
         output,
         columns[0],
-        _spread(columns[1], count),
-        _spread(columns[2], count),
+        _spread(columns[1], q.count),
+        _spread(columns[2], q.count),
         rows,
         problems=tuple(problems),
     )
 
 
-def _heads_of(columns: Array | None, count: Any) -> Array | None:
+def _heads_of(columns: Array | None, count: int | None) -> Array | None:
     """[head, feature] of an operand's columns; None where sequences or positions differ."""
     if columns is None or not count:
         return None
@@ -284,7 +227,7 @@ def _spread(columns: Array | None, heads: int | None) -> Array | None:
     return np.repeat(columns, heads // len(columns), axis=0)
 
 
-def _grouping(counts: list[Any], columns: list[Array | None]) -> tuple[str | None, int | None]:
+def _grouping(counts: list[int | None], columns: list[Array | None]) -> tuple[str | None, int | None]:
     if counts[0] is None or counts[1] is None:
         return None, None
     heads = int(counts[0])
@@ -295,17 +238,3 @@ def _grouping(counts: list[Any], columns: list[Array | None]) -> tuple[str | Non
     if given != heads:
         return "repeat", given
     return None, None
-
-
-def _output(
-    walk: Walk, z: ir.Value, heads: int | None, width: int | None
-) -> tuple[Projection | None, Array | None]:
-    shape = walk.partial.shape(z)
-    if shape is None or heads is None or width is None:
-        return follow_to_projection(walk, z, None)
-    index = np.arange(heads * width)
-    form = (1, heads, 1, width) if len(shape) == 4 else (1, 1, heads * width)
-    try:
-        return follow_to_projection(walk, z, np.broadcast_to(index.reshape(form), shape))
-    except ValueError:
-        return follow_to_projection(walk, z, None)

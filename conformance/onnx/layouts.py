@@ -19,7 +19,10 @@ def _reshape(inputs: Inputs, attributes: Attributes) -> Sequence[Array]:
     shape = integers(need(inputs, 1))
     if not attributes.get("allowzero"):
         shape = [x.shape[i] if size == 0 else size for i, size in enumerate(shape)]
-    return [x.reshape(shape)]
+    try:
+        return [x.reshape(shape)]
+    except ValueError:
+        raise ValueError(f"{list(x.shape)} does not fit into {shape}") from None
 
 
 def _axes(inputs: Inputs, attributes: Attributes) -> list[int]:

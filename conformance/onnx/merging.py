@@ -47,7 +47,7 @@ def follow_to_projection(
     for _ in range(FARTHEST):
         step = None
         for node, place in walk.readers(value):
-            if node.op_type in ("MatMul", "Gemm", "FusedMatMul") and place == 0:
+            if node.op_type in ("MatMul", "Gemm", "FusedMatMul", "MatMulNBits") and place == 0:
                 projection = find_projection(walk, node.outputs[0])
                 if projection is not None:
                     rows = None

@@ -86,4 +86,10 @@ def _entry(value: ir.Value) -> dict[str, Any]:
         "name": value.name,
         "dtype": value.dtype.name.lower() if value.dtype is not None else "float",
         "rank": None if value.shape is None else len(value.shape),
+        "sizes": None if value.shape is None else [_size(size) for size in value.shape],
     }
+
+
+def _size(size: Any) -> int | str | None:
+    """A size that is declared: a number, a name that other inputs may share, or nothing."""
+    return size if isinstance(size, int) else str(size.value) if size.value else None

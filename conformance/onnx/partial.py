@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from conformance.onnx.fused import SHAPES
+from conformance.onnx.fused import COMPLAINTS, SHAPES
 from conformance.onnx.layouts import KNOWN_FROM_SHAPE, LAYOUTS, SIZES
 from conformance.onnx.operators import DTYPES, ELEMENTWISE, REDUCTIONS, Array, Attributes, Operator
 
@@ -109,7 +109,7 @@ def run(nodes: Iterable[ir.Node], result: Partial) -> None:
             result.misfits.append(Misfit(node, str(error).splitlines()[0][:200] if str(error) else "?"))
         except NotImplementedError:
             outputs = ()
-        except (KeyError, AttributeError, OverflowError, MemoryError):
+        except (KeyError, AttributeError, ArithmeticError, MemoryError):
             outputs = ()
             result.missing[node.op_type] = result.missing.get(node.op_type, 0) + 1
         for i, value in enumerate(node.outputs):
@@ -185,8 +185,15 @@ def _node(node: ir.Node, result: Partial) -> Sequence[Seen | None]:
         if product is not None:
             return [Seen(product, known=True)]
     shapes = [None if seen is None else seen.shape for seen in inputs]
+    complaint = COMPLAINTS.get((domain, name), _no_complaint)(shapes, attributes)
+    if complaint:
+        result.misfits.append(Misfit(node, complaint))
     dtype = next((seen.array.dtype for seen in inputs if seen is not None), np.dtype(np.float32))
     return [None if shape is None else ghost(shape, dtype) for shape in shape_of(shapes, attributes)]
+
+
+def _no_complaint(_shapes: object, _attributes: object) -> str:
+    return ""
 
 
 def find_operator(domain: str, name: str) -> Operator | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from conformance.onnx.joins import join_of
 from conformance.onnx.norms import Norm
 from conformance.onnx.operators import Array
 from conformance.onnx.partial import attributes_of
@@ -50,6 +51,8 @@ class Projection:
     bias: ir.Value | None
     output: ir.Value
     product: ir.Value
+    bias_begin: int | None = None
+    """Of a bias that an attention operator adds: where this operand's numbers begin, in the order of heads."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,7 @@ def trace(
 ) -> Traced:
     """Follow an operand back to its projection."""
     chain: list[ir.Node] = []  # layouts, from the operand back
+    followed: dict[ir.Node, ir.Value] = {}  # of those, which of their outputs
     factor: float | None = 1.0
     scaled: list[ir.Node] = []
     rotation: Rotation | None = None
@@ -115,6 +119,7 @@ def trace(
                 continue
         if walk.moves(node) and node.inputs[0] is not None:
             chain.append(node)
+            followed[node] = value
             value = node.inputs[0]
             continue
         scale = _scaling(walk, node)
@@ -126,7 +131,7 @@ def trace(
         projection = find_projection(walk, value)
         if projection is not None:
             break
-        cache = _join(walk, node, states)
+        cache = join_of(walk, node, states)
         if cache is not None:
             past, value, axis, past_first = cache
             join, joined = node, node.outputs[0]
@@ -138,7 +143,7 @@ def trace(
             value = rotation.start
             continue
         break
-    stages = () if projection is None else tuple(_stages(walk, projection, chain[::-1]))
+    stages = () if projection is None else tuple(_stages(walk, projection, chain[::-1], followed))
     complete = bool(stages) and len(stages) == len(chain) + 1
     columns = stages[-1][1] if complete else None
     if rotation is not None:
@@ -191,11 +196,15 @@ def _flat(walk: Walk, before: ir.Value, after: ir.Value) -> bool:
 
 
 def _product(walk: Walk, node: ir.Node, value: ir.Value) -> Projection | None:
-    if node.op_type not in ("MatMul", "Gemm", "FusedMatMul") or len(node.inputs) < 2:
+    if node.op_type not in ("MatMul", "Gemm", "FusedMatMul", "MatMulNBits") or len(node.inputs) < 2:
         return None
     x, weight = node.inputs[0], node.inputs[1]
     if x is None or weight is None or weight not in walk.fixed or not walk.unknown(x):
         return None
+    if node.op_type == "MatMulNBits":  # a weight in blocks, which is not read
+        return Projection(
+            node, x, weight, False, node.inputs[5] if len(node.inputs) > 5 else None, value, value
+        )
     attributes = attributes_of(node)
     if attributes.get("transA") or attributes.get("alpha", 1.0) != 1.0:
         return None
@@ -223,24 +232,6 @@ def _scaling(walk: Walk, node: ir.Node) -> tuple[float | None, ir.Value] | None:
     if number is None:
         return None
     return (number if node.op_type == "Mul" else 1 / number if number else None), value
-
-
-def _join(
-    walk: Walk, node: ir.Node, states: frozenset[ir.Value]
-) -> tuple[ir.Value, ir.Value, int, bool] | None:
-    """(past, new, axis, whether the past is first) of a Concat with a cache that comes in from outside."""
-    if node.op_type != "Concat" or len(node.inputs) != 2:
-        return None
-    for i in (0, 1):
-        value, other = node.inputs[i], node.inputs[1 - i]
-        if value is None or other is None:
-            continue
-        before, _ = walk.behind(value)
-        if before in states and walk.unknown(other):
-            axis = int(attributes_of(node)["axis"])
-            shape = walk.partial.shape(other)
-            return before, other, axis % len(shape) if shape else axis, i == 0
-    return None
 
 
 def _rotation(walk: Walk, node: ir.Node, value: ir.Value) -> Rotation | None:
@@ -286,7 +277,9 @@ def _unsplit(walk: Walk, start: ir.Value) -> ir.Value:
     return node.inputs[0] if after[:-2] == before[:-1] else start
 
 
-def _stages(walk: Walk, projection: Projection, chain: list[ir.Node]) -> Iterator[tuple[ir.Value, Array]]:
+def _stages(
+    walk: Walk, projection: Projection, chain: list[ir.Node], followed: Mapping[ir.Node, ir.Value]
+) -> Iterator[tuple[ir.Value, Array]]:
     """Numbers of the projection's columns, moved as the layouts move them; ends where one cannot be followed."""
     shape = walk.partial.shape(projection.output)
     if shape is None:
@@ -295,7 +288,7 @@ def _stages(walk: Walk, projection: Projection, chain: list[ir.Node]) -> Iterato
     yield projection.output, array
     for i, node in enumerate(chain):
         follows = chain[i + 1] if i + 1 < len(chain) else None
-        out = walk.next(node, follows)
+        out = followed.get(node) or walk.next(node, follows)
         if node.op_type == "Concat":
             made = _joined(walk, node, array)
         else:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conformance.onnx import wire
+from conformance.onnx.wellformed import fault_of_node, fault_of_tensor, sparse
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -45,6 +46,7 @@ def read_model(path: Path) -> ir.Model:
     model = _parsed(path)
     _check_opsets(model)
     _check_external(model, path)
+    _check_form(model)
     model.meta[OUTER] = frozenset(v.name for node in model.graph for v in node.outputs)
     if model.functions:
         _count_calls(model)
@@ -80,6 +82,11 @@ def _parsed(path: Path) -> ir.Model:
         proto.ParseFromString(text)
         if not proto.graph.node:
             raise Unreadable(f"{path.name} has no graph", "give a model file (.onnx), not its data file")
+        hidden = sparse(proto)
+        if hidden:
+            raise Unreadable(
+                f"{path.name} has {hidden}, which are not read", "export it with weights that are dense"
+            )
         # Every weight is external now; the folder is where relative locations begin.
         model = ir.from_proto(proto)
     except Unreadable:
@@ -205,6 +212,19 @@ def vetted(folder: Path, location: str, model: Path) -> int:
             "copy the file, so that the model has one of its own",
         )
     return status.st_size
+
+
+def _check_form(model: ir.Model) -> None:
+    """Refuse nodes without their inputs and tensors of another size than they say."""
+    opset = model.opset_imports.get("", model.opset_imports.get("ai.onnx", NEWEST_OPSET))
+    own = {(key[0], key[1]) for key in model.functions}
+    graphs = [model.graph, *(function.graph for function in model.functions.values())]
+    faults = (
+        fault_of_node(n, opset) for g in graphs for n in g.all_nodes() if (n.domain, n.op_type) not in own
+    )
+    fault = next(filter(None, faults), "") or next(filter(None, map(fault_of_tensor, _tensors(model))), "")
+    if fault:
+        raise Unreadable(fault, "the file was cut or edited: export it again, or ask onnx.checker about it")
 
 
 def _count_calls(model: ir.Model) -> None:

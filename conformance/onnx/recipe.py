@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from conformance.onnx import variant
-from conformance.onnx.declaring import FAMILIAR, declared, foreign
+from conformance.onnx.conditions import UNREAD, reasons, rounded, rows
+from conformance.onnx.declaring import FAMILIAR, declared
 from conformance.onnx.describe import named, place
 from conformance.onnx.operators import Array
 from conformance.onnx.own_words import own_words, values_by_name, weights_by_name
+from conformance.onnx.partial import attributes_of
 from conformance.onnx.reading import OUTER, Unreadable
 from conformance.onnx.structure import Structure
 from conformance.onnx.taps import find_taps
@@ -26,9 +28,8 @@ from conformance.plan.own import MANY
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-PARTLY_READ = ("norm", "norm_placement", "causal", "tie_embeddings")
-"""Choices of a graph that was read in parts; what the others are does not matter to its behaviour."""
-UNREAD = "enough of it was not read to tell its variant"
+FARTHEST = 40
+"""Nodes between the stream's first value and the table of tokens."""
 
 
 def recipe(structure: Structure, folder: Path, names: Mapping[str, Any], many: int = MANY) -> dict[str, Any]:
@@ -64,10 +65,8 @@ def recipe(structure: Structure, folder: Path, names: Mapping[str, Any], many: i
         ]
     tied = _tied(structure, parameters, raw)
     sizes: Mapping[str, int | None] = variant.sizes(structure)
-    missing = [*missing, *foreign(structure)]
+    missing = [*reasons(structure, names), *missing]
     chosen = _variant(structure, tied, names)
-    if not names.get("variant") and declared(_known(structure, tied), []) is None:
-        missing.append(UNREAD)
     if said is not None and said.named:
         parameters = {name: [_whole(value, raw)] for name, value in weights_by_name(structure.model).items()}
         sizes, missing = said.sizes, []
@@ -109,6 +108,10 @@ def recipe(structure: Structure, folder: Path, names: Mapping[str, Any], many: i
         "sizes": sizes,
         "dtype": _dtype(structure),
         "counts_padding": _counts_padding(structure),
+        "rows": rows(structure),
+        "rounded": rounded(structure),
+        "padded_behind": interface.attention_mask is not None
+        and any(attention.counts_padding for attention in structure.attentions),
         "large": raw.numbers > many,
     }
 
@@ -255,15 +258,9 @@ def _variant(structure: Structure, tied: bool | None, names: Mapping[str, Any]) 
         return given
     choices = _known(structure, tied)
     sizes = variant.sizes(structure)
-    made = declared(choices, [])
-    if made is None and given:
-        return dict(given)
-    if made is None:
-        # Of a graph that was read in parts its behaviour is graded, by whatever variant: nothing else is compared.
-        return {
-            "base": "minimal",
-            **{name: choices[name] for name in PARTLY_READ if choices.get(name) is not None},
-        }
+    # Of a graph that was read in parts its behaviour is graded, by whatever variant: nothing else is compared.
+    made = declared({**UNREAD, **{k: v for k, v in choices.items() if v is not None}}, [])
+    assert made is not None
     fields: dict[str, Any] = {"base": made} if isinstance(made, str) else dict(made)
     grouped = sizes["n_heads"] != sizes["n_kv_heads"]
     if grouped != (fields["base"] == "llama"):
@@ -278,6 +275,8 @@ def _known(structure: Structure, tied: bool | None) -> dict[str, Any]:
     kinds = [
         b.feed_forward.kind for layer in structure.layers for b in layer.blocks if b.feed_forward is not None
     ]
+    if choices.get("ffn") not in FAMILIAR:
+        choices.pop("ffn", None)
     familiar = [kind for kind in kinds if kind in FAMILIAR]
     if familiar:
         choices["ffn"] = variant.agreed(familiar)
@@ -291,11 +290,33 @@ def _known(structure: Structure, tied: bool | None) -> dict[str, Any]:
 
 
 def _dtype(structure: Structure) -> str:
-    """The dtype that the graph computes in: that of its embedding."""
-    embedding = structure.embedding
-    value = None if embedding is None else embedding.tokens
-    code = "" if value is None or value.const_value is None else value.const_value.dtype.name
+    """The dtype that the graph computes in: that in which its stream begins, whatever its weights are stored in."""
+    value = None if structure.embedding is None else structure.embedding.value
+    code = ""
+    for _ in range(FARTHEST):
+        if value is None:
+            break
+        if value.const_value is not None:
+            code = value.const_value.dtype.name
+            break
+        node = value.producer()
+        if node is None:
+            break
+        if node.op_type == "Cast":
+            code = ir_dtype(int(attributes_of(node)["to"]))
+            break
+        carried = structure.walk.carried(node)
+        value = node.inputs[0] if node.op_type == "Gather" or not carried else carried[0]
+        if node.op_type == "EmbedLayerNormalization":
+            value = node.inputs[2]
     return {"FLOAT16": "float16", "BFLOAT16": "bfloat16", "DOUBLE": "float64"}.get(code, "float32")
+
+
+def ir_dtype(code: int) -> str:
+    """The name of an ONNX dtype."""
+    import onnx_ir as ir
+
+    return str(ir.DataType(code).name)
 
 
 def _counts_padding(structure: Structure) -> bool:

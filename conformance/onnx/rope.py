@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 USUAL = (1e4, 1e5, 2e5, 5e5, 1e6, 2e6, 5e6, 1e7, 1e8)
 """Bases that models have; a measured one this near is one of them."""
 NEAR = 2e-3
+NEAR_FLOAT16 = 2e-2
+"""The same of tables in float16, where a base cannot be told any better."""
 
 
 @dataclass(frozen=True)
@@ -119,13 +121,19 @@ def _base(layout: str, cos: Array, sin: Array, positions: Array) -> Rope:
         good = (frequency > 1e-3) & (exponents > 0)
         good = good if good.any() else exponents > 0
         theta = float(np.median(frequency[good] ** (-1 / exponents[good])))
-        theta = next((usual for usual in USUAL if abs(theta / usual - 1) < NEAR), theta)
+        near = NEAR if not _rounded(cos, sin) else NEAR_FLOAT16
+        theta = next((usual for usual in USUAL if abs(theta / usual - 1) < near), theta)
         expected = theta**-exponents
         if not np.allclose(frequency, expected, atol=2e-4, rtol=5e-3):
             return Rope(layout, None, None, "frequencies are not powers of one base")
     if abs(frequency[0] - 1) > 1e-3:
         return Rope(layout, None, None, "the first pair does not turn by one radian a position")
     return Rope(layout, theta, _offset(angles[:, 0], positions))
+
+
+def _rounded(cos: Array, sin: Array) -> bool:
+    """Whether tables hold numbers of float16."""
+    return all(bool((table == table.astype(np.float16)).all()) for table in (cos, sin))
 
 
 def _offset(first: Array, positions: Array) -> int | None:
@@ -138,6 +146,8 @@ def _offset(first: Array, positions: Array) -> int | None:
 
 def _operator(walk: Walk, node: ir.Node, positions: Array) -> Rope:
     """RotaryEmbedding of ai.onnx (x, cos, sin, positions) or com.microsoft (x, positions, cos, sin)."""
+    if node.op_type == "GroupQueryAttention":
+        return _inside(walk, node, positions)
     own = node.domain in ("", "ai.onnx")
     cos = walk.partial.known(node.inputs[1 if own else 2])
     sin = walk.partial.known(node.inputs[2 if own else 3])
@@ -156,3 +166,21 @@ def _operator(walk: Walk, node: ir.Node, positions: Array) -> Rope:
     if cos.ndim == 3 and cos.shape[1] == len(positions):
         return _base(layout, cos[-1], sin[-1], positions)
     return Rope(layout, None, None, "its positions are not read")
+
+
+def _inside(walk: Walk, node: ir.Node, positions: Array) -> Rope:
+    """Of GroupQueryAttention, by tables that it is given; it counts positions itself unless it is given those too."""
+    layout = "interleaved" if attributes_of(node).get("rotary_interleaved") else "half"
+    tables = [node.inputs[i] if i < len(node.inputs) else None for i in (7, 8)]
+    cos, sin = (
+        None if walk.partial.known(t) is None else np.asarray(walk.partial.known(t), np.float64)
+        for t in tables
+    )
+    given = node.inputs[9] if len(node.inputs) > 9 else None
+    used = positions if given is None else walk.partial.known(given)
+    if cos is None or sin is None or used is None:
+        return Rope(layout, None, None, "its tables are not read")
+    used = np.asarray(used).reshape(-1)[-len(positions) :]
+    if used.size == 0 or int(used.max()) >= len(cos):
+        return Rope(layout, None, None, "its tables are shorter than the positions")
+    return _base(layout, cos[used], sin[used], positions)

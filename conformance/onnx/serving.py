@@ -25,6 +25,8 @@ from conformance.session import TargetError
 
 ADAPTER = "onnx_model.py"
 NEAR_ONE = 1e-4
+LACKING = ("not a registered function", "No Op registered", "Could not find an implementation")
+"""What onnxruntime says of operators that it does not have."""
 QUERIES = ("q", "q_rot", "q_norm")
 OPERATION_ADAPTER = "onnx_operation.py"
 
@@ -78,7 +80,7 @@ def serving_onnx(model: Path, names: Mapping[str, Any], ahead: Ahead | None = No
         lacks = frozenset(
             name for name, key in (("cache", "past"), ("positions", "positions")) if not inputs[key]
         )
-        own = Own(recipe["sizes"], parameters, tuple(recipe["missing"]), lacks)
+        own = Own(recipe["sizes"], parameters, tuple(recipe["missing"]), lacks, recipe["rounded"])
         adapter = bundled("adapters") / ADAPTER
         yield Served(
             adapter,
@@ -147,14 +149,15 @@ def runtime_error(error: TargetError, model: Path) -> TargetError:
     if "while it was imported" in message:
         reason = message.partition("while it was imported")[2].partition(": ")[2] or message
         kind = (
-            " (an operator that it lacks)"
-            if "not a registered function" in reason or "No Op registered" in reason
+            " (an operator that it lacks, or has for other dtypes)"
+            if any(words in reason for words in LACKING)
             else ""
         )
         first = reason.replace("[ONNXRuntimeError] : ", "").strip()
         return TargetError(
             f"{model.name}: onnxruntime cannot load it{kind}: {first[:400]}",
-            "export it for an opset and operators that this onnxruntime has",
+            "export it for an opset, operators and dtypes that onnxruntime has on a CPU (float32, float16); "
+            "`conformance inspect` reads it all the same",
             error.printed,
         )
     return error

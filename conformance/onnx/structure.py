@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from conformance.onnx.attention import Attention, find_decomposed
-from conformance.onnx.ends import Embedding, Head, read_embedding, read_head, token_tables
+from conformance.onnx.ends import (
+    Embedding,
+    Head,
+    before_network,
+    read_embedding,
+    read_head,
+    token_tables,
+)
 from conformance.onnx.fused_attention import find_fused
 from conformance.onnx.interface import Interface, Setting, find_interface, inputs_of
 from conformance.onnx.norms import Norm, find_norms
@@ -22,7 +29,11 @@ from conformance.onnx.walk import Looks, Walk
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-PRIMES = (5, 7, 11, 13, 17, 19, 23, 29)
+PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41)
+MOST_LENGTHS = 12
+"""Lengths that are tried where one seems to be built in."""
+FEW, SMALL = 8, 64
+"""Of constants that can be shapes: how many numbers they have at most, and how large those are."""
 RANDOM = frozenset(
     {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
 )
@@ -63,6 +74,8 @@ class Structure:
     embedding: Embedding | None
     position_offset: int | None
     misfits: tuple[Misfit, ...]
+    tried: Setting
+    """The sizes at which those do not fit; `setting` has sizes at which they do, where there are any."""
     random: tuple[ir.Node, ...]
 
     @property
@@ -82,9 +95,12 @@ def read_structure(model: ir.Model, names: Mapping[str, Any] | None = None) -> S
     """What a model's graph does. Raises `Unreadable` for names in `names` that it has not."""
     graph = model.graph
     interface = find_interface(graph, names)
-    setting = choose(graph, interface)
+    tried = setting = choose(graph, interface)
     states = frozenset(v for s in interface.states for v in (s.past_key, s.past_value))
     main = _walk(graph, interface, setting)
+    misfits = tuple(main.partial.misfits)
+    if misfits:
+        setting, main = _fitting(graph, interface, setting, main)
     padded = None
     if interface.attention_mask is not None:
         padded = _walk(graph, interface, replace(setting, padding=2))
@@ -105,6 +121,10 @@ def read_structure(model: ir.Model, names: Mapping[str, Any] | None = None) -> S
         head = read_head(main, interface.logits, norms, tables)
         if head.start is not None:
             blocks, begin = read_stream(main, head.start, norms, attentions, head.norm)
+            inner = head if blocks else before_network(main, head)
+            if inner is not head and inner.start is not None:
+                head = inner
+                blocks, begin = read_stream(main, inner.start, norms, attentions, None)
             layers = _layers(_with_norms(_with_last_norm(blocks, head.norm), norms))
             embedding = read_embedding(main, begin, norms, tables)
     return Structure(
@@ -120,7 +140,8 @@ def read_structure(model: ir.Model, names: Mapping[str, Any] | None = None) -> S
         begin,
         embedding,
         _position_offset(main, embedding, positions),
-        tuple(main.partial.misfits),
+        misfits,
+        tried,
         tuple(_random(graph)),
     )
 
@@ -130,9 +151,23 @@ def _walk(graph: ir.Graph, interface: Interface, setting: Setting) -> Walk:
     return Walk.of(graph, partial)
 
 
+def _fitting(graph: ir.Graph, interface: Interface, setting: Setting, walk: Walk) -> tuple[Setting, Walk]:
+    """Sizes at which a graph that has one built in still fits: it stands in a constant; else as it was."""
+    lengths = sorted(_constants(graph))[:MOST_LENGTHS]
+    for length in lengths:
+        one = replace(setting, tokens=length)
+        found = _walk(graph, interface, one)
+        if not found.partial.misfits:
+            return one, found
+    return setting, walk
+
+
 def choose(graph: ir.Graph, interface: Interface) -> Setting:
-    """Sizes that no weight has, so that a size tells its axis; those that the file fixes stay."""
-    taken: set[int] = set()
+    """Sizes that no weight has, so that a size tells its axis; those that the file fixes stay.
+
+    Nor any constant of integers: a length that was exported is in one, and would fit where no other does.
+    """
+    taken = _constants(graph)
     for value in graph.initializers.values():
         if value.shape is not None:
             taken |= {size for size in value.shape if isinstance(size, int)}
@@ -160,6 +195,22 @@ def choose(graph: ir.Graph, interface: Interface) -> Setting:
         if shape is not None and len(shape) == 4 and isinstance(shape[2], int):
             past = shape[2]
     return Setting(fixed[0] or batch, fixed[1] or tokens, past)
+
+
+def _constants(graph: ir.Graph) -> set[int]:
+    """Small integers that stand in a graph, wherever."""
+    found: set[int] = set()
+    tensors = [value.const_value for value in graph.initializers.values()]
+    for node in graph:
+        if node.op_type == "Constant":
+            tensors += [a.as_tensor() for a in node.attributes.values() if a.name == "value"]
+            for attribute in node.attributes.values():
+                if attribute.name in ("value_int", "value_ints"):
+                    found |= set(np.asarray(attribute.value).reshape(-1).tolist())
+    for tensor in tensors:
+        if tensor is not None and tensor.dtype.name in ("INT64", "INT32") and tensor.size <= FEW:
+            found |= {int(number) for number in np.asarray(tensor.numpy()).reshape(-1)}
+    return {number for number in found if 3 <= number <= SMALL}
 
 
 def _ropes(walk: Walk, attentions: Sequence[Attention], positions: Array) -> dict[ir.Value, Rope]:

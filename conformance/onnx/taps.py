@@ -71,7 +71,7 @@ def _layer(structure: Structure, layer: Layer) -> Iterator[Tap]:
             if network.up is not None:
                 yield from _stream(structure, "ffn_gate", network.first.output)
                 yield from _stream(structure, "ffn_up", network.up.output)
-            else:
+            elif network.added is None:
                 yield from _stream(structure, "ffn_pre", network.first.output)
             yield from _stream(structure, "ffn_hidden", network.hidden)
             if not fed.node.op_type.startswith("Skip"):
@@ -129,7 +129,7 @@ def _attention(structure: Structure, attention: Attention) -> Iterator[Tap]:
         ("v", attention.v, v_columns),
     ):
         if traced is not None and columns is not None:
-            yield from _heads(structure.setting.total, short, traced, columns)
+            yield from _heads(structure, short, traced, columns)
     axes = attention.axes
     if axes is not None:
         for name, value in (
@@ -156,11 +156,12 @@ def _attention(structure: Structure, attention: Attention) -> Iterator[Tap]:
         yield from _stream(structure, "concat", attention.output.input)
 
 
-def _heads(total: int, short: str, traced: Traced, columns: Array) -> Iterator[Tap]:
-    """The tensor split by head: before the rotation, after it, and with the past."""
-    rotation = traced.rotation
+def _heads(structure: Structure, short: str, traced: Traced, columns: Array) -> Iterator[Tap]:
+    """The tensor split by head: before its norm, after it, after the rotation, and with the past."""
+    rotation, norm, order_of = traced.rotation, traced.norm, structure.walk.order
     turned = False
     plain: Tap | None = None
+    normed: Tap | None = None
     rotated: Tap | None = None
     joined: Tap | None = None
     for value, array in _in_order(traced):
@@ -169,18 +170,32 @@ def _heads(total: int, short: str, traced: Traced, columns: Array) -> Iterator[T
         order = head_order(array, columns)
         if order is None or not _unscaled(traced, value):
             continue
-        if traced.joined is not None and array.shape[order[2]] == total:
+        maker = value.producer()
+        behind = norm is not None and maker is not None and order_of[maker] > order_of[norm.node]
+        if norm is not None and value is structure.walk.behind(norm.input)[0] and not turned:
+            normed = Tap(f"{short}_norm", norm.output, _same_axes(structure, norm.input, value, order))
+        if traced.joined is not None and array.shape[order[2]] == structure.setting.total:
             joined = joined or Tap({"k": "keys", "v": "values"}[short], value, order)
         elif turned:
             rotated = rotated or Tap(f"{short}_rot", value, order)
+        elif behind:
+            normed = normed or Tap(f"{short}_norm", value, order)
         elif plain is None:
             plain = Tap(short, value, order)
-    for tap in (plain, rotated, joined):
-        if tap is not None and not (tap is plain and traced.norm is not None):
+    for tap in (plain, normed, rotated, joined):
+        if tap is not None and tap.order is not None:
             yield tap
-    last = rotated or plain
-    if short != "q" and traced.join is None and last is not None and traced.norm is None:
+    last = rotated or normed or plain
+    if short != "q" and traced.join is None and last is not None and (norm is None or last is not plain):
         yield Tap({"k": "keys", "v": "values"}[short], last.value, last.order)
+
+
+def _same_axes(
+    structure: Structure, value: ir.Value, other: ir.Value, order: tuple[int, ...]
+) -> tuple[int, ...] | None:
+    """The order of `other` where `value` lies in the same way: casts alone between them."""
+    shapes = structure.walk.partial.shape(value), structure.walk.partial.shape(other)
+    return order if shapes[0] == shapes[1] else None
 
 
 def _in_order(traced: Traced) -> Iterator[tuple[ir.Value, Array]]:

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Hashable, Iterable
 from typing import Any, TypeVar
 
+from conformance.onnx.declaring import normed_by_head
+from conformance.onnx.ends import token_tables
 from conformance.onnx.norms import LAYER_NORM
 from conformance.onnx.structure import Structure
 
@@ -34,17 +36,34 @@ def sizes(structure: Structure) -> dict[str, int | None]:
         table = structure.embedding.positions.shape
         positions = int(table[0]) if table is not None and isinstance(table[0], int) else None
     hidden = [walk.partial.shape(network.hidden) for network in networks]
+    rows, columns = _token_table(structure)
     return {
         "n_layers": len(structure.layers) or None,
-        "d_model": begin[-1] if begin else None,
+        "d_model": begin[-1] if begin else columns,
         "n_heads": agreed(a.heads for a in attentions if a.heads),
         "n_kv_heads": agreed(a.kv_heads for a in attentions if a.kv_heads),
         "d_head": agreed(a.d_head for a in attentions if a.d_head),
         "d_value": agreed(a.d_value for a in attentions if a.d_value),
         "d_ff": agreed(shape[-1] for shape in hidden if shape),
-        "vocab_size": logits[-1] if logits else None,
+        "vocab_size": logits[-1] if logits else _declared_last(structure) or rows,
         "max_positions": positions,
     }
+
+
+def _token_table(structure: Structure) -> tuple[int | None, int | None]:
+    """Rows and columns of the table that the tokens are looked up in."""
+    for table in token_tables(structure.walk, structure.interface.tokens):
+        shape = structure.walk.partial.shape(table)
+        if shape is not None and len(shape) == 2:
+            return shape
+    return None, None
+
+
+def _declared_last(structure: Structure) -> int | None:
+    """How many logits a graph says that it has for each token."""
+    logits = structure.interface.logits
+    shape = None if logits is None or logits.shape is None else list(logits.shape)
+    return shape[-1] if shape and isinstance(shape[-1], int) else None
 
 
 def choices(structure: Structure) -> dict[str, Any]:
@@ -70,6 +89,8 @@ def choices(structure: Structure) -> dict[str, Any]:
         found["final_norm"] = head.norm is not None and found.get("norm_placement") != "post"
         if head.tied:
             found["tie_embeddings"] = True
+    if normed_by_head(structure):
+        found["qk_norm"] = "head"
     found |= _position(structure)
     kinds = [b.feed_forward.kind for b in blocks if b.feed_forward is not None]
     if kinds:
@@ -113,27 +134,24 @@ def _position(structure: Structure) -> dict[str, Any]:
 
 
 def _bias(structure: Structure) -> str | None:
-    """none, qkv or all, None where layers have another mixture."""
-    qkv: set[bool] = set()
-    rest: set[bool] = set()
+    """none, qkv, ffn or all, None where layers have another mixture."""
+    found: dict[str, set[bool]] = {"qkv": set(), "out": set(), "ffn": set()}
     for layer in structure.layers:
         for block in layer.blocks:
             skipping = block.node.op_type.startswith("Skip") and len(block.node.inputs) > 3
             fused_bias = skipping and block.node.inputs[-1] is not None and _adds_bias(block.node)
-            rest.add(block.branch.bias is not None or fused_bias)
+            ends = "ffn" if block.attention is None else "out"
+            found[ends].add(block.branch.bias is not None or fused_bias)
             if block.attention is not None:
                 for traced in (block.attention.q, block.attention.k, block.attention.v):
                     if traced is not None and traced.projection is not None:
-                        qkv.add(traced.projection.bias is not None)
+                        found["qkv"].add(traced.projection.bias is not None)
             if block.feed_forward is not None:
-                rest.add(block.feed_forward.first.bias is not None)
-    if qkv == {False} and rest == {False}:
-        return "none"
-    if qkv == {True} and rest == {True}:
-        return "all"
-    if qkv == {True} and rest == {False}:
-        return "qkv"
-    return None
+                found["ffn"].add(block.feed_forward.bias is not None)
+    if any(len(kinds) != 1 for kinds in found.values()):
+        return None
+    has = tuple(name for name, kinds in found.items() if kinds == {True})
+    return {(): "none", ("qkv",): "qkv", ("ffn",): "ffn", ("qkv", "out", "ffn"): "all"}.get(has)
 
 
 def _adds_bias(node: Any) -> bool:

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 
+FLOATS = frozenset({"FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE"})
+"""Dtypes in which a weight is what it says."""
+
+
 class NotRead(Exception):
     """A weight that could not be read; says which and why."""
 
@@ -116,8 +120,8 @@ def _block(structure: Structure, layer: int, block: Block) -> Iterator[Weight]:
         return
     yield _matrix(walk, f"{prefix}ffn.w_1", network.first)
     yield _matrix(walk, f"{prefix}ffn.w_2", network.down)
-    if network.first.bias is not None:
-        yield _vector(walk, f"{prefix}ffn.b_1", network.first.bias)
+    if network.bias is not None:
+        yield _vector(walk, f"{prefix}ffn.b_1", network.bias)
     if down_bias is not None:
         yield _vector(walk, f"{prefix}ffn.b_2", down_bias)
 
@@ -140,7 +144,16 @@ def _attention(structure: Structure, prefix: str, block: Block, attention: Atten
         flat = None if index is None else index.reshape(-1)
         yield _matrix(walk, f"{prefix}w_{short}", projection, flat, axis=1)
         if projection.bias is not None:
+            whole = columns[short]
+            if projection.bias_begin is not None and flat is not None and whole is not None:
+                if flat.size != whole.size:
+                    raise NotRead(f"{prefix}b_{short}, which differs between heads that share a key")
+                flat = projection.bias_begin + np.arange(flat.size)
             yield _vector(walk, f"{prefix}b_{short}", projection.bias, flat)
+    for short in ("q", "k"):
+        one = traced[short]
+        if one is not None and one.norm is not None:
+            yield from _norm(walk, f"{prefix}{short}_norm", one.norm)
     if attention.output is None or (
         attention.o_rows is None and MERGED not in attention.problems and not as_they_stand
     ):
@@ -202,4 +215,6 @@ def origin(walk: Walk, value: ir.Value, name: str) -> tuple[ir.Value, bool]:
         value = first
     if value.const_value is None:
         raise NotRead(name)
+    if value.const_value.dtype.name not in FLOATS:
+        raise NotRead(f"{name}, which is quantised")
     return value, turned

@@ -41,6 +41,8 @@ class Own:
     parameters: Mapping[str, Array]
     missing: tuple[str, ...] = ()
     lacks: frozenset[str] = frozenset()
+    rounded: str = ""
+    """How its numbers are quantised: not at all, in its `weights`, or `whole` tensors by one scale each."""
 
     @cached_property
     def numbers(self) -> int:
@@ -83,6 +85,8 @@ class Own:
                 f"the file has {vocabulary} tokens, and the case needs number {int(tokens.array.max())}",
                 f"该文件的词表只有 {vocabulary} 个词元，而用例需要编号 {int(tokens.array.max())}",
             )
+        if vocabulary is None and tokens is not None:
+            return Text("the size of its vocabulary could not be read", "未能读出其词表大小")
         rows = self.sizes.get("max_positions")
         if rows is not None and tokens is not None and choices.get("position") == "learned":
             positions = given.get("positions")

@@ -13,8 +13,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from graphs import operators
+
 FLOATS = {"float32": (TensorProto.FLOAT, np.float32), "float16": (TensorProto.FLOAT16, np.float16)}
-MICROSOFT = "com.microsoft"
+MICROSOFT = operators.MICROSOFT
 
 
 @dataclass(frozen=True)
@@ -26,12 +28,17 @@ class Plan:
     placement: str = "pre"  # post
     position: str = "rope"  # learned, none
     rope_layout: str = "half"  # interleaved
-    rope_as: str = "spelled"  # operator, microsoft
+    rope_as: str = "spelled"  # operator, microsoft, inside (the attention does it)
     theta: float = 10000.0
     ffn: str = "swiglu"  # relu, gelu, gelu_tanh
     bias: bool = False
     fused_qkv: bool = False
-    attention: str = "spelled"  # operator, multi_head, grouped_query, einsum
+    attention: str = "spelled"  # einsum; or one operator: operator, multi_head, grouped_query, packed
+    inside: bool = False  # the operator joins the past itself
+    triangle: bool = False  # the operator is told to be causal, instead of given a mask
+    flat: bool = False  # the operator of ai.onnx gets the heads side by side
+    packed_qkv: bool = False  # the operator gets q, k and v as one tensor
+    nonpad: bool = False  # the operator of ai.onnx is told how many keys are none of padding
     grouping: str = "expand"  # broadcast, tile (with the right order), none
     scale: str = "after"  # query, root, divide, runtime, key
     mask: str = "where"  # trilu, additive, constant
@@ -373,6 +380,9 @@ def _attention(
     reads = a if wrong != "keys-of-another-layer" else "layers.0.attention."
     names = {"q": a, "k": reads, "v": a}
     flat = {}
+    if plan.attention == "packed":
+        z, present = operators.packed(g, plan, params, layer, x, wrong)
+        return _project(g, plan, z, a + "w_o", params[a + "w_o"], a + "b_o", params.get(a + "b_o"), "attention_output"), present  # fmt: skip
     if plan.fused_qkv:
         w = np.concatenate([params[a + f"w_{n}"] for n in "qkv"], axis=1)
         b = np.concatenate([params[a + f"b_{n}"] for n in "qkv"]) if plan.bias else None
@@ -396,12 +406,14 @@ def _attention(
             split[n] = g.op(
                 "Transpose", g.op("Reshape", flat[n], g.const([0, 0, heads, W])), perm=[0, 2, 1, 3]
             )
-    if tables is not None:
+    if tables is not None and plan.rope_as != "inside":
         if wrong != "rope-on-keys-only":
             split["q"] = _rope(g, plan, split["q"], tables, wrong)
         split["k"] = _rope(g, plan, split["k"], tables, wrong)
     present = (split["k"], split["v"])
-    if plan.cached:
+    if plan.attention == "grouped_query":
+        z, present = operators.grouped_query(g, plan, layer, flat, split, tables, total, wrong)
+    elif plan.cached and not plan.inside:
         made = []
         for n, kind in (("k", "key"), ("v", "value")):
             before = f"past_key_values.{layer}.{kind}"
@@ -414,47 +426,22 @@ def _attention(
             made.append(g.op("Concat", *order, axis=2, name=f"join_{n}"))
         present = (made[0], made[1])
     if plan.attention in ("operator", "multi_head"):
-        z = _operator(g, plan, split["q"], present, mask, wrong)
-    else:
+        form = operators.standard if plan.attention == "operator" else operators.multi_head
+        z, present = form(g, plan, layer, split, present, mask, wrong)
+    elif plan.attention not in operators.FUSED:
         z = _spelled(g, plan, split["q"], present, mask, batch, total, wrong)
     if wrong == "merge-without-transpose":
         merged = g.op("Reshape", z, g.op("Concat", batch, length, g.const([H * W]), axis=0))
     else:
         merged = (
             z
-            if plan.attention == "multi_head"
+            if plan.attention in operators.FUSED
             else g.op("Reshape", g.op("Transpose", z, perm=[0, 2, 1, 3]), g.const([0, 0, H * W]))
         )
     out = _project(
         g, plan, merged, a + "w_o", params[a + "w_o"], a + "b_o", params.get(a + "b_o"), "attention_output"
     )
     return out, present
-
-
-def _operator(
-    g: Graph, plan: Plan, q: str, keys_values: tuple[str, str], mask: str | None, wrong: str
-) -> str:
-    W = plan.width
-    attributes: dict[str, Any] = {}
-    if wrong == "scale-by-model-width":
-        attributes["scale"] = float((plan.heads * W) ** -0.5)
-    if wrong == "scale-by-width":
-        attributes["scale"] = 1 / W
-    if plan.attention == "operator":
-        given = [] if mask is None or wrong == "mask-dropped-here" else [mask]
-        return str(g.op("Attention", q, *keys_values, *given, name="attention", **attributes))
-    flat = []
-    for value, heads in ((q, plan.heads), *((v, plan.kv_heads) for v in keys_values)):
-        if heads != plan.heads:
-            raise ValueError("MultiHeadAttention has as many key heads as query heads")
-        flat.append(g.op("Reshape", g.op("Transpose", value, perm=[0, 2, 1, 3]), g.const([0, 0, heads * W])))
-    bias = g.op("Where", mask, g.number(0), g.number(-1e9 if plan.dtype == "float32" else -6e4))
-    return str(
-        g.op(
-            "MultiHeadAttention", *flat, "", "", bias, num_heads=plan.heads, domain=MICROSOFT, name="attention",
-            **attributes,
-        )
-    )  # fmt: skip
 
 
 def _spelled(

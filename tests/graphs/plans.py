@@ -40,3 +40,42 @@ RIGHT: dict[str, tuple[Plan, object]] = {
     "multi-head-operator": (Plan(**MINIMAL, attention="multi_head", cached=True), "minimal"),
     "float16": (Plan(dtype="float16", norm_as="simplified"), "llama"),
 }  # fmt: skip
+
+
+FUSED: dict[str, Plan] = {
+    # Attentions that are one operator; each is right.
+    "standard-flat": Plan(attention="operator", flat=True, opset=23),
+    "standard-with-its-past": Plan(attention="operator", inside=True, opset=23, cached=True),
+    "standard-flat-with-its-past": Plan(attention="operator", inside=True, flat=True, opset=24, cached=True),
+    "standard-causal": Plan(attention="operator", triangle=True, padded=False, opset=23),
+    "standard-causal-with-its-past": Plan(
+        attention="operator", inside=True, triangle=True, padded=False, opset=24, cached=True
+    ),
+    "standard-told-lengths": Plan(attention="operator", triangle=True, nonpad=True, opset=24),
+    "standard-all-operators": Plan(
+        attention="operator", inside=True, opset=24, cached=True, norm_as="operator", rope_as="operator"
+    ),
+    "multi-head-bias": Plan(**MINIMAL, attention="multi_head", inside=True, cached=True),
+    "multi-head-unidirectional": Plan(**MINIMAL, attention="multi_head", triangle=True),
+    "multi-head-unidirectional-with-its-past": Plan(
+        **MINIMAL, attention="multi_head", triangle=True, inside=True, cached=True
+    ),
+    "multi-head-for-shared-keys": Plan(attention="multi_head", cached=True),
+    "grouped-query": Plan(attention="grouped_query", cached=True, padded=False, inside=True, width=8),
+    "grouped-query-told-lengths": Plan(attention="grouped_query", cached=True, inside=True, width=8),
+    "grouped-query-packed": Plan(
+        attention="grouped_query", cached=True, padded=False, inside=True, packed_qkv=True, width=8
+    ),
+    "grouped-query-rotary": Plan(
+        attention="grouped_query", cached=True, padded=False, inside=True, rope_as="inside", width=16
+    ),
+    "grouped-query-rotary-packed-interleaved": Plan(
+        attention="grouped_query", cached=True, padded=False, inside=True, rope_as="inside", packed_qkv=True,
+        fused_qkv=True, rope_layout="interleaved", width=16,
+    ),
+    "grouped-query-without-caches": Plan(attention="grouped_query", padded=False, width=8),
+    "packed": Plan(**MINIMAL, attention="packed"),
+    "packed-with-biases": Plan(**GPT2, attention="packed", padded=False),
+    "packed-with-its-past": Plan(**GPT2, attention="packed", cached=True, inside=True),
+}  # fmt: skip
+"""Right graphs whose attentions are operators of `ai.onnx` and `com.microsoft`."""

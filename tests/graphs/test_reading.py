@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from click.testing import CliRunner
@@ -178,3 +180,76 @@ def test_nothing_of_a_deeply_nested_message_is_parsed(tmp_path: Path) -> None:
     path.write_bytes(b"\x08\x0a\x3a" + wire._varint_bytes(len(inner)) + inner)
     with pytest.raises(Unreadable, match="nested more than 40 deep"):
         read_model(path)
+
+
+def test_sparse_weights_are_refused_before_anybody_opens_them(model: Path) -> None:
+    """The reader of graphs does not see them, so that their data could be anywhere."""
+    changed = build(Plan())
+    values = TensorProto(name="s", dims=[2], data_type=TensorProto.FLOAT, data_location=TensorProto.EXTERNAL)
+    values.external_data.add(key="location", value="/etc/hostname")
+    indices = numpy_helper.from_array(np.array([0, 1]), "i")
+    changed.graph.sparse_initializer.append(onnx.SparseTensorProto(values=values, indices=indices, dims=[4]))
+    with pytest.raises(Unreadable, match="has sparse weights, which are not read"):
+        read_model(save(changed, model))
+    changed = build(Plan())
+    changed.graph.node[3].attribute.add(
+        name="a", type=onnx.AttributeProto.SPARSE_TENSOR, sparse_tensor=onnx.SparseTensorProto(dims=[4])
+    )
+    with pytest.raises(Unreadable, match="has sparse weights, which are not read"):
+        read_model(save(changed, model))
+
+
+def test_nodes_and_tensors_are_what_they_say(model: Path) -> None:
+    changed = build(Plan())
+    node = next(n for n in changed.graph.node if n.op_type == "MatMul")
+    del node.input[1:]
+    with pytest.raises(Unreadable, match=f"its node '{node.name}' .MatMul. has 1 inputs; MatMul takes 2"):
+        read_model(save(changed, model))
+    changed = build(Plan())
+    weight = next(w for w in changed.graph.initializer if w.name == "embed")
+    weight.dims[0] += 1
+    with pytest.raises(Unreadable, match="its tensor 'embed' does not hold as many numbers as its shape"):
+        read_model(save(changed, model))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda p: p.write_bytes(p.read_bytes()[:3000]), "model.onnx is not a whole ONNX model"),
+        (lambda p: p.write_bytes(b"PK\x03\x04" + b"0" * 100), "model.onnx is a zip archive"),
+        (lambda p: with_external(p, "weights.bin"), "its data file 'weights.bin' is missing"),
+        (lambda p: with_external(p, "../weights.bin"), "outside of the model's folder; nothing was read"),
+        (lambda p: save(nested(16), p), "call each other more than 8 deep"),
+    ],
+    ids=["truncated", "zip", "missing data", "data outside", "nested functions"],
+)
+def test_run_refuses_in_one_message(spoil: Callable[[Path], object], said: str, model: Path) -> None:
+    spoil(model)
+    result = CliRunner().invoke(main, ["run", str(model), "-o", str(model.parent / "report")])
+    assert result.exit_code == 3
+    assert said in result.output
+    assert "Traceback" not in result.output
+
+
+def test_several_inputs_could_be_the_tokens(model: Path) -> None:
+    changed = build(Plan(padded=False))
+    changed.graph.input[0].name = "left"
+    for node in changed.graph.node:
+        for i, name in enumerate(node.input):
+            node.input[i] = "left" if name == "input_ids" else name
+    changed.graph.input.append(helper.make_tensor_value_info("right", TensorProto.INT64, ["batch", "seq"]))
+    result = CliRunner().invoke(main, ["run", str(save(changed, model)), "-o", str(model.parent / "report")])
+    assert result.exit_code == 3
+    assert "several inputs could be the tokens: left, right" in result.output
+    assert "write `tokens: NAME` into a file and pass it with --map" in result.output
+
+
+def test_nothing_is_written_at_home(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    result = CliRunner().invoke(
+        main, ["run", str(model), "--select", "q005.logits", "-o", str(tmp_path / "report")]
+    )
+    assert result.exit_code == 0, result.output
+    assert list(home.iterdir()) == []

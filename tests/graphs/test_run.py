@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from conformance.results.store import Writer
 from conformance.results.summary import Summary
 from conformance.runner import Events, Options, run
 from conformance.targets import Target, resolve_target
-from graphs.exported import Export
 from graphs.handmade import Plan, build, draw, save
 from graphs.plans import GPT2, RIGHT
 
@@ -156,31 +154,6 @@ def test_keys_of_another_layer_are_said_to_be(pack: Any, tmp_path: Path) -> None
     assert broken["claim"] == "q005.graph-projections"
     assert broken["summary"]["en"] == "k is projected with the matrix of k of attention 0"
     assert broken["where"]["op_type"] == "MatMul"
-
-
-@pytest.mark.parametrize(
-    "export",
-    [Export("llama", "sdpa", 20, cached=True), Export("gpt2", "eager", 18, cached=True)],
-    ids=lambda e: e.name,
-)
-def test_an_export_conforms(
-    export: Export, exported: Callable[[Export], Path], pack: Any, tmp_path: Path
-) -> None:
-    result = graded(pack, resolve_target([str(exported(export))]), tmp_path)
-    assert [(v["claim"], v["case"], v["summary"]["en"]) for v in result.broken] == []
-    passed = {v["claim"] for v in result.verdicts if v["verdict"] == "pass"}
-    assert {"q005.logits", "q005.decode-left-padding-positions", "q005.graph-visibility"} <= passed
-
-
-def test_what_no_variant_has_is_compared_with_itself_alone(
-    exported: Callable[[Export], Path], pack: Any, tmp_path: Path
-) -> None:
-    result = graded(pack, resolve_target([str(exported(Export("qwen3", "sdpa", 20)))]), tmp_path)
-    assert result.broken == []
-    verdicts = {v["claim"]: v for v in result.verdicts}
-    assert verdicts["q005.causal"]["verdict"] == "pass"
-    assert verdicts["q005.logits"]["verdict"] == "unsupported"
-    assert "queries and keys are normed by head" in verdicts["q005.logits"]["summary"]["en"]
 
 
 def bad(path: Path, folder: Path, *more: str) -> tuple[int, str]:
