@@ -58,10 +58,20 @@ FOLDED = Text(
 )
 """A graph without any factor may hold it in its weights; a lone file does not tell."""
 
+IN_WEIGHTS = Text(
+    "no node scales the scores; the weights of the queries are smaller than those of the keys by about 1/√Dh, "
+    "so they are taken to hold the factor (if they do, `scale: folded` in the --map file says so)",
+    "没有节点缩放分数；查询的权重约为键的权重的 1/√Dh，因此视为已含该系数"
+    "（如果确实如此，可在 --map 文件中写明 `scale: folded`）",
+)
+
 
 def scale(facts: GraphFacts, causal: bool) -> Iterator[Result]:
     """The whole factor on q·k is 1/√Dh."""
     for attention in facts.attentions:
+        if attention.scale is None and attention.in_weights:
+            yield Unknown(IN_WEIGHTS)
+            continue
         if attention.scale is None or attention.d_head is None:
             yield unread("the scale", "缩放", attention.at)
             continue

@@ -93,6 +93,8 @@ class AttentionFacts(Facts, frozen=True):
     v: OperandFacts | None
     output: Place | None
     problems: list[str]
+    in_weights: bool = False
+    """Whether the weights of the queries are taken to hold the scale, which `inspect` does not look at."""
 
 
 class NormFacts(Facts, frozen=True):

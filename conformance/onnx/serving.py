@@ -17,6 +17,7 @@ from conformance.locations import bundled
 from conformance.onnx.ahead import Ahead, reading_ahead
 from conformance.onnx.child import ReadingFailed
 from conformance.onnx.facts import GraphFacts
+from conformance.onnx.folding import looks_folded, unfolded
 from conformance.onnx.maps import FOLDED
 from conformance.onnx.reading import Unreadable
 from conformance.plan.own import Own
@@ -24,10 +25,8 @@ from conformance.results.records import Place
 from conformance.session import TargetError
 
 ADAPTER = "onnx_model.py"
-NEAR_ONE = 1e-4
 LACKING = ("not a registered function", "No Op registered", "Could not find an implementation")
 """What onnxruntime says of operators that it does not have."""
-QUERIES = ("q", "q_rot", "q_norm")
 OPERATION_ADAPTER = "onnx_operation.py"
 
 
@@ -71,10 +70,12 @@ def serving_onnx(model: Path, names: Mapping[str, Any], ahead: Ahead | None = No
             return
         facts = msgspec.convert(answer["facts"], GraphFacts)
         recipe = json.loads((Path(folder) / "recipe.json").read_text(encoding="utf-8"))
-        if names.get("scale") == FOLDED:
-            facts = unfolded(facts, recipe)
-            (Path(folder) / "recipe.json").write_text(json.dumps(recipe), encoding="utf-8")
         parameters = dict(_parameters(recipe, Path(folder)))
+        declared = names.get("scale") == FOLDED
+        if declared or looks_folded(facts, parameters):
+            facts = unfolded(facts, recipe, declared=declared)
+            (Path(folder) / "recipe.json").write_text(json.dumps(recipe), encoding="utf-8")
+            parameters = dict(_parameters(recipe, Path(folder)))
         taps = {name: Place(node=tap["node"], op_type=tap["op_type"]) for name, tap in recipe["taps"].items()}
         inputs = recipe["inputs"]
         lacks = frozenset(
@@ -87,25 +88,6 @@ def serving_onnx(model: Path, names: Mapping[str, Any], ahead: Ahead | None = No
             (str(model.absolute()), folder),
             Graph(facts, own, taps, recipe["variant"]),
         )
-
-
-def unfolded(facts: GraphFacts, recipe: dict[str, Any]) -> GraphFacts:
-    """A graph whose queries hold 1/√Dh, as the document has it: the factor is one of their weights.
-
-    Its queries are then no longer the document's, and are not shown; its scores are.
-    """
-    attentions = []
-    for i, attention in enumerate(facts.attentions):
-        width, scale = attention.d_head, attention.scale
-        if width is None or scale is None or abs(scale - 1) > NEAR_ONE:
-            attentions.append(attention)
-            continue
-        attentions.append(msgspec.structs.replace(attention, scale=width**-0.5))
-        for name in (f"layers.{i}.attention.w_q", f"layers.{i}.attention.b_q"):
-            for entry in recipe["parameters"].get(name, ()):
-                entry["factor"] = width**-0.5
-    recipe["taps"] = {n: t for n, t in recipe["taps"].items() if n.rpartition(".")[2] not in QUERIES}
-    return msgspec.structs.replace(facts, attentions=attentions)
 
 
 def _parameters(recipe: Mapping[str, Any], folder: Path) -> Iterator[tuple[str, Array]]:
