@@ -12,31 +12,25 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-import numpy as np
-
+from conformance.diagnosis.answers import FITS, Place, concerns, counted, overflowed, place_of, right
 from conformance.diagnosis.discovery import Finding
-from conformance.diagnosis.fit import NO_FIT, Fitter, Suspect, margin, stage_fit, suspects
+from conformance.diagnosis.fit import NO_FIT, Fitter, Suspect, stage_fit, suspects
 from conformance.diagnosis.place import Locator
 from conformance.diagnosis.stages import found_at
 from conformance.judging.bench import Bench
-from conformance.judging.common import Question, spread_over
+from conformance.judging.common import Question
 from conformance.judging.experiment import after_change
 from conformance.judging.kinds import OF_GRAPHS
-from conformance.language.arithmetic import Array
-from conformance.language.program import Choices, Mistake, Program, Text
+from conformance.language.program import Text
 from conformance.pack.model import Pack
 from conformance.results.records import Diagnosis, Judgement
 
-FITS = 1.0
-"""Tolerances within which a mistake explains what came."""
 SEARCHES = 3
 """Full searches of an operation that may end without a name before it is given up."""
 WITNESSES = 8
 """Other answers of the same operation that a name has to fit."""
 PAIR_SECONDS = 1.0
 """Time for pairs of mistakes, for each operation."""
-
-Place = tuple[str, str, str]
 
 
 @dataclass
@@ -317,70 +311,3 @@ class Namer:
         """Suspects that fitted once are tried first from then on."""
         known = self.known.setdefault(place, [])
         known += [suspect for suspect in found if suspect not in known]
-
-
-def concerns(program: Program, mistake: Mistake, choices: Choices) -> bool:
-    """Whether a mistake is about a variant: of equations that it replaces by choice, one changes.
-
-    A mistake about RoPE that also counts positions differently says nothing of a variant without.
-    """
-    chosen = [(key, equation) for key, equation in mistake.replace.items() if equation.by]
-    for (function, tensor), equation in chosen:
-        own = equation.pick(choices)
-        old = program.functions[function].equation(tensor)
-        true = old.pick(choices) if old is not None else None
-        if own is not None and (true is None or own.text != true.text):
-            return True
-    return not chosen
-
-
-def place_of(question: Question) -> Place:
-    """Where one cause is looked for: an operation in a variant and dtype."""
-    return question.scenario.operation.name, question.scenario.variant.name, question.dtype
-
-
-def counted(question: Question) -> list[dict[str, Array | None]]:
-    """Which elements of each output count: not padded queries, not rows that no convention binds."""
-    undefined = question.scenario.operation.undefined
-    result = []
-    for i, step in enumerate(question.bench.expected(question.scenario)):
-        masks: dict[str, Array | None] = {}
-        for name, tensor in step.outputs.items():
-            mask = question.counted(i, tensor)
-            if undefined is not None:
-                defined = ~spread_over(question.mask(i, undefined), tensor.axes)
-                mask = defined if mask is None else mask & defined
-            masks[name] = mask
-        result.append(masks)
-    return result
-
-
-def overflowed(question: Question) -> bool:
-    """Whether what came back is NaN or Inf where a number is expected."""
-    seen, scenario = question.observation(), question.scenario
-    if seen.failed is not None or not seen.steps:
-        return False
-    for i, (step, want) in enumerate(zip(seen.steps, question.bench.expected(scenario), strict=True)):
-        for name, got in step.outputs.items():
-            finite = np.isfinite(np.asarray(got.array, np.float64))
-            counts = counted(question)[i][name]
-            if got.array.shape == want.outputs[name].array.shape:
-                finite = finite | (counts is not None and ~np.broadcast_to(counts, finite.shape))
-            if not finite.all():
-                return True
-    return False
-
-
-def right(question: Question) -> bool:
-    """Whether what came back is what the true program makes."""
-    seen, scenario = question.observation(), question.scenario
-    if seen.failed is not None or not seen.steps:
-        return True
-    for i, (step, want) in enumerate(zip(seen.steps, question.bench.expected(scenario), strict=True)):
-        for name, got in step.outputs.items():
-            if got.array.shape != want.outputs[name].array.shape:
-                continue
-            allowed = question.bench.allowed(scenario, question.dtype, i, name)
-            if margin(got, want.outputs[name], allowed, counted(question)[i][name]) > FITS:
-                return False
-    return True

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from conformance.diagnosis.naming import counted
+from conformance.diagnosis.answers import counted
 from conformance.grading import Grader, entry_point
 from conformance.judging.bench import Bench
 from conformance.judging.common import Question

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from conformance.diagnosis.causes import Cause, causes
 from conformance.diagnosis.fit import Suspect
-from conformance.diagnosis.naming import Namer, concerns
+from conformance.diagnosis.answers import concerns
+from conformance.diagnosis.naming import Namer
 from conformance.golden.tolerances import known_tolerances
 from conformance.grading import Grader, entry_points, plan
 from conformance.judging.program_bench import NoSession, ProgramBench, offer_of
