@@ -104,6 +104,7 @@ def run(
                         limits=limits_of(options.limits, served.graph),
                         arguments=served.arguments,
                         bytes_remembered=bytes_of(served.graph),
+                        among=target.among,
                     )
                 )
             )

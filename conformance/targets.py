@@ -47,6 +47,8 @@ class Target:
     """Of an ONNX file's inputs and outputs, as a map says them."""
     ahead: Ahead | None = None
     """What is reading the ONNX file already, where something is."""
+    among: bool = False
+    """Whether the file is one among files of others, see `Session`."""
 
 
 def resolve_target(words: Sequence[str], map_file: Path | None = None, pack: Pack | None = None) -> Target:

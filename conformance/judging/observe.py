@@ -173,8 +173,12 @@ def interleaved_call(
 
 
 def failure(outcome: Outcome, signature: str) -> Judgement | None:
-    """The verdict on a call that gave no tensors, or None where it gave some."""
+    """The verdict on a call that gave no tensors, or None where it gave some.
+
+    It names what was called, since nothing else may: neither a hang nor a missing `return` has a line.
+    """
     seconds = outcome.seconds
+    called = _called(signature)
     match outcome:
         case Returned():
             return None
@@ -184,10 +188,11 @@ def failure(outcome: Outcome, signature: str) -> Judgement | None:
             place = Place(file, line, text.strip()) if file else None
             where = f" ({file}, line {line})" if file and line else ""
             zh_where = f"（{file}，第 {line} 行）" if file and line else ""
-            said = f"it raised {kind}: {message}{where}"
+            colon, zh_colon = (": ", "：") if message else ("", "")
+            said = f"it raised {kind}{colon}{message}{where}"
             return Judgement(
                 "error",
-                Text(said, f"抛出异常 {kind}：{told(message).zh}{zh_where}"),
+                Text(said, f"抛出异常 {kind}{zh_colon}{told(message).zh}{zh_where}"),
                 place=place,
                 seconds=seconds,
             )
@@ -195,22 +200,33 @@ def failure(outcome: Outcome, signature: str) -> Judgement | None:
             return Judgement(
                 "error",
                 Text(
-                    f"it returned {got}, expected {expected}",
-                    f"返回的是 {told(got).zh}，应为 {told(expected).zh}",
+                    f"{called.en} returned {got}, expected {expected}",
+                    f"{called.zh}返回的是 {told(got).zh}，应为 {told(expected).zh}",
                 ),
                 seconds=seconds,
             )
         case Crashed(how=how):
-            ended = Text(f"its process ended: {how}", f"进程终止：{told(how).zh}")
+            ended = Text(f"{called.en} ended its process: {how}", f"{called.zh}使进程终止：{told(how).zh}")
             return Judgement("error", ended, seconds=seconds)
         case TimedOut(after=after, note=note):
             more, zh_more = (f"; {note}", f"；{told(note).zh}") if note else ("", "")
             return Judgement(
                 "timeout",
-                Text(f"no answer within {after:g} s{more}", f"{after:g} 秒内没有回答{zh_more}"),
+                Text(
+                    f"{called.en} gave no answer within {after:g} s{more}",
+                    f"{called.zh}在 {after:g} 秒内没有回答{zh_more}",
+                ),
                 seconds=seconds,
             )
     raise TypeError(f"{type(outcome).__name__} is no outcome; signature {signature}")
+
+
+def _called(signature: str) -> Text:
+    """What a signature calls: a function by its name, and a model as one, since a module has other names."""
+    if signature.startswith("Model("):
+        return Text("the model", "模型")
+    name = signature.partition("(")[0]
+    return Text(f"`{name}`", f"`{name}` ")
 
 
 def observation(scenario: Scenario, outcome: Outcome, expected: list[Tensors], dtype: str) -> Observation:

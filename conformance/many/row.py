@@ -13,7 +13,7 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -157,6 +157,7 @@ def grade(job: Job, send: Callable[[Mapping[str, Any]], None]) -> dict[str, Any]
             else:
                 os.chdir(job.submission.base)
                 target = resolve_target(job.submission.words, job.map_file, pack)
+                target = replace(target, among=job.submission.among)
                 known = _known.get((job.pack, job.options["seed"]))
                 run(pack, target, options, writer, Events(progress.start, progress.line), known)
         except TargetError as error:  # its lines are written

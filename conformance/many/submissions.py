@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,12 +18,18 @@ from pathlib import Path
 from conformance.language.program import Text
 
 SUFFIXES = (".py", ".onnx")
+_ARCHIVE = Text("an archive", "压缩包")
+OTHERS = {
+    ".ipynb": Text("a notebook", "笔记本"),
+    **dict.fromkeys((".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".7z", ".rar"), _ARCHIVE),
+}
+"""What is handed in as well, and cannot be graded: whoever did has a row that says so."""
 READ = 1 << 20
 """Bytes of a file in which a definition is looked for."""
 RESERVED = ("index.html", "grades.csv")
 """What stands beside the reports, so that none may be called so."""
 
-_HIDDEN = re.compile(r"\.|__.*__(\.py)?$")
+_HIDDEN = re.compile(r"\.|__.*__(\.py)?$|__MACOSX$")
 
 
 class SubmissionError(ValueError):
@@ -40,6 +47,7 @@ class Submission:
         problem: why it cannot be graded at all; None where it can be tried.
         folder: name of its report's folder, unique among all rows.
         more: further columns of the roster.
+        among: whether it is a file beside those of others, whose names must not hide a library from it.
     """
 
     name: str
@@ -48,6 +56,7 @@ class Submission:
     problem: Text | None = None
     folder: str = ""
     more: Mapping[str, str] = field(default_factory=dict)
+    among: bool = False
 
 
 @dataclass(frozen=True)
@@ -90,7 +99,7 @@ class Finder:
         if not found:
             which = " or ".join(SUFFIXES)
             raise SubmissionError(f"{' '.join(map(str, given))}: no file {which} and no folder to grade")
-        return with_folders(found)
+        return with_folders(_among(found))
 
     def within(self, folder: Path) -> Iterator[Submission]:
         """The submissions of a folder, by name: each adapter file, and each folder. Raises `SubmissionError`."""
@@ -105,6 +114,12 @@ class Finder:
                 yield self.of_folder(path, folder)
             elif path.suffix.lower() in SUFFIXES:
                 yield self.of_file(path, folder)
+            elif kind := OTHERS.get(path.suffix.lower()):
+                problem = Text(
+                    f"it is {kind.en}; what is graded is a file {' or '.join(SUFFIXES)}, or a folder with one",
+                    f"它是{kind.zh}；可评测的是 {' 或 '.join(SUFFIXES)} 文件，或含有它的文件夹",
+                )
+                yield Submission(path.name, (path.name,), folder, problem)
 
     def of_folder(self, folder: Path, base: Path) -> Submission:
         """The submission that a folder holds."""
@@ -117,7 +132,7 @@ class Finder:
             )
         if file is None:
             return Submission(folder.name, (folder.name,), base, problem)
-        return replace(self.of_file(file, base), name=folder.name)
+        return replace(self.of_file(file, base), name=folder.name, among=False)
 
     def of_file(self, file: Path, base: Path) -> Submission:
         """The submission that a file is."""
@@ -128,7 +143,7 @@ class Finder:
             problem = Text("it is a folder", "它是文件夹")
         elif not file.is_file():
             problem = Text("it is no ordinary file", "它不是普通文件")
-        return Submission(file.name, self.target(os.path.relpath(file, base)), base, problem)
+        return Submission(file.name, self.target(os.path.relpath(file, base)), base, problem, among=True)
 
     def target(self, file: str) -> tuple[str, ...]:
         """The words that name a file as a target."""
@@ -153,10 +168,7 @@ class Finder:
             if path.suffix.lower() in SUFFIXES and not _HIDDEN.match(path.name) and path.is_file()
         )
         if not files:
-            return None, Text(
-                f"the folder holds no file {' or '.join(SUFFIXES)}",
-                f"文件夹中没有 {' 或 '.join(SUFFIXES)} 文件",
-            )
+            return None, _holds(folder)
         if len(files) > 1:
             files = [path for path in files if self._defines(path)] or files
         if len(files) > 1:
@@ -194,6 +206,55 @@ class Finder:
     def _is_output(self, path: Path) -> bool:
         # realpath, since Path.resolve raises where links go round in a circle
         return self.output is not None and os.path.realpath(path) == os.path.realpath(self.output)
+
+
+DEEP = 4
+"""Folders within folders in which a file is looked for that is to be named."""
+
+
+def _holds(folder: Path) -> Text:
+    """Why a folder has no file to grade, and what it has instead: a notebook, an archive, a file further down."""
+    which = " or ".join(SUFFIXES)
+    own = sorted(path.name + "/" * path.is_dir() for path in folder.iterdir() if not _HIDDEN.match(path.name))
+    if not own:
+        return Text("the folder is empty", "文件夹是空的")
+    deeper = _deeper(folder, DEEP)
+    if deeper:
+        name = os.path.relpath(deeper, folder)
+        return Text(
+            f"the folder itself holds no file {which}; is it {name}? name it with --entry, or in a roster",
+            f"文件夹本身没有 {which.replace('or', '或')} 文件；是不是 {name}？请用 --entry 或在名单中指明",
+        )
+    listed = ", ".join(own[:5]) + (", …" if len(own) > 5 else "")
+    return Text(
+        f"the folder holds no file {which}; it holds {listed}",
+        f"文件夹中没有 {which.replace('or', '或')} 文件；其中有 {listed}",
+    )
+
+
+def _deeper(folder: Path, depth: int) -> Path | None:
+    """The first file to grade in the folders of a folder; links are not followed."""
+    for path in sorted(folder.iterdir())[:1000]:
+        if _HIDDEN.match(path.name) or path.is_symlink() or not path.is_dir():
+            continue
+        inside = sorted(
+            p for p in path.iterdir() if p.suffix.lower() in SUFFIXES and not _HIDDEN.match(p.name)
+        )
+        if inside:
+            return inside[0]
+        if depth > 1 and (found := _deeper(path, depth - 1)):
+            return found
+    return None
+
+
+def _among(found: Sequence[Submission]) -> list[Submission]:
+    """Files are among others' only where a folder holds several: one alone has its folder to itself."""
+
+    def folder(submission: Submission) -> str:
+        return str(Path(os.path.realpath(submission.base / submission.words[0])).parent)
+
+    files = Counter(folder(s) for s in found if s.among and not s.problem)
+    return [replace(s, among=s.among and not s.problem and files[folder(s)] > 1) for s in found]
 
 
 def with_folders(submissions: Sequence[Submission]) -> list[Submission]:

@@ -139,16 +139,16 @@ def _sources(boxes: Mapping[str, Box], name: str) -> set[str]:
 
 
 def _findings(graded: Graded) -> Iterator[tuple[str, str]]:
-    """Which tensors a claim says something about: of a failure the one that is wrong, of a pass what it is about."""
+    """Which tensors a claim says something about: of a failure the one that is wrong, else what it is about."""
     subject = _SUBJECT.match(graded.claim.equation)
     about = [subject[1]] if subject else list(graded.claim.tensors)
     for verdict in graded.verdicts:
-        if verdict.broken:
-            evidence = verdict.evidence
+        evidence = verdict.evidence
+        if verdict.verdict == "fail" or (verdict.broken and evidence and evidence.tensor):
             yield bare(evidence.tensor) if evidence and evidence.tensor else about[0] if about else "", "bad"
         elif verdict.verdict == "pass":
             yield from ((bare(name), "good") for name in about)
-        else:
+        else:  # what raised, or gave no answer, has shown none of its tensors: none of them is wrong
             yield from ((bare(name), "silent") for name in about)
 
 

@@ -7,6 +7,7 @@ every report, nothing that a file holds is taken for granted.
 from __future__ import annotations
 
 import functools
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -53,6 +54,7 @@ class Entry:
         statements: how many were graded.
         testable: of how many.
         more: further columns of a roster.
+        error: what the first broken claim shows where nothing came of it: an exception, a crash, a hang.
     """
 
     name: str
@@ -70,6 +72,7 @@ class Entry:
     testable: int
     seconds: str
     more: Mapping[str, str] = field(default_factory=dict)
+    error: Text = NOTHING
 
     @property
     def totals(self) -> Mapping[str, int]:
@@ -125,6 +128,8 @@ def entry_of(results: Results, name: str = "", link: str = "") -> tuple[Entry, M
     first = end.get("first_broken")
     said = _name(first.get("claim")) if isinstance(first, Mapping) else ""
     causes = _causes(results, broken)
+    first_claim = said or next(iter(sorted(broken, key=lambda claim: position(rungs[claim]))), "")
+    error, at = (NOTHING, None) if causes else _error(results, first_claim)
     statements, testable = end.get("graded_statements"), end.get("testable_statements")
     entry = Entry(
         name=plain.line(name or results.run.get("target"), plain.NAME) or "?",
@@ -136,11 +141,12 @@ def entry_of(results: Results, name: str = "", link: str = "") -> tuple[Entry, M
         cells=cells,
         must=sum(levels[claim] == "MUST" for claim in broken),
         causes=causes,
-        first=said or next(iter(sorted(broken, key=lambda claim: position(rungs[claim]))), ""),
-        where=next((cause.where for cause in causes if cause.where), None),
+        first=first_claim,
+        where=next((cause.where for cause in causes if cause.where), at),
         statements=len(statements) if isinstance(statements, list) else 0,
         testable=testable if isinstance(testable, int) else 0,
         seconds=plain.number(end.get("seconds")) if end else "",
+        error=error,
     )
     return entry, headings
 
@@ -155,23 +161,25 @@ def failed_entry(name: str, reason: Text, outcome: str = OUTCOMES[3], link: str 
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that share a diagnosis, or else what they broke first, or why nothing was graded.
+    """Runs that share a diagnosis, or else an error, or what they broke first, or why nothing was graded.
 
-    `key` is the mistake's id, or the claim's; '' for a reason.
+    `key` is the mistake's id, or the claim's; '' for a reason. Of an error it is the first broken claim.
     """
 
     key: str
     says: Text
     entries: tuple[Entry, ...]
     mistake: bool
+    error: bool = False
 
 
 def groups(entries: Sequence[Entry], headings: Mapping[str, Heading]) -> list[Group]:
-    """Runs by diagnosis, the largest group first; then those that no mistake explains; then those not graded."""
+    """Runs by diagnosis, the largest group first; then those that no mistake explains, by error; then those not graded."""
     # A run that cannot tell two mistakes apart joins the one that more runs have.
     common = Counter(m for entry in entries for cause in entry.causes for m in cause.mistakes)
     shared: dict[str, list[Entry]] = {}
     says: dict[str, Text] = {}
+    errors: dict[Text, list[Entry]] = {}
     first: dict[str, list[Entry]] = {}
     reasons: dict[Text, list[Entry]] = {}
     for entry in entries:
@@ -182,7 +190,9 @@ def groups(entries: Sequence[Entry], headings: Mapping[str, Heading]) -> list[Gr
                 says[mistake] = cause.says
             if entry not in shared.setdefault(mistake, []):
                 shared[mistake].append(entry)
-        if not entry.causes and entry.broken:
+        if entry.error.en:
+            errors.setdefault(entry.error, []).append(entry)
+        elif not entry.causes and entry.broken:
             first.setdefault(entry.first, []).append(entry)
         elif not entry.broken and entry.outcome in OUTCOMES[2:]:
             reasons.setdefault(entry.reason, []).append(entry)
@@ -192,6 +202,7 @@ def groups(entries: Sequence[Entry], headings: Mapping[str, Heading]) -> list[Gr
 
     return [
         *(Group(mistake, says[mistake], tuple(own), True) for mistake, own in ordered(shared)),
+        *(Group(own[0].first, says, tuple(own), mistake=False, error=True) for says, own in ordered(errors)),
         *(
             Group(claim, headings[claim].title if claim in headings else NOTHING, tuple(own), False)
             for claim, own in ordered(first)
@@ -243,6 +254,22 @@ def _causes(results: Results, broken: Sequence[str]) -> tuple[Cause, ...]:
     return tuple(found.values())
 
 
+_PLACE = re.compile(r" \([^()]*, line \d+\)$|（[^（）]*，第 \d+ 行）$")
+
+
+def _error(results: Results, claim: str) -> tuple[Text, Where | None]:
+    """What stands for a claim that gave no tensors, without the place, which differs from file to file; and the place."""
+    own = [
+        line
+        for line in results.verdicts
+        if line.get("verdict") in BROKEN and _name(line.get("claim")) == claim
+    ]
+    if not own or any(line.get("verdict") == "fail" for line in own):
+        return NOTHING, None
+    says = plain.both(own[0].get("summary"))
+    return Text(_PLACE.sub("", says.en), _PLACE.sub("", says.zh)), where_of(own[0].get("where"))
+
+
 def _reason(results: Results, outcome: str) -> Text:
     if outcome == OUTCOMES[2]:
         return word("interrupted note")
@@ -252,4 +279,12 @@ def _reason(results: Results, outcome: str) -> Text:
     if isinstance(notes, list) and notes:
         return plain.both(notes[0])
     reasons = Counter(plain.both(line.get("summary")) for line in results.of_verdict("unsupported"))
-    return reasons.most_common(1)[0][0] if reasons else word("nothing selected")
+    if len(reasons) < 2:
+        return next(iter(reasons), word("nothing selected"))
+    # One of many reasons would read as if that one thing were missing.
+    first = [says for says, _ in reasons.most_common(3)]
+    more = f", +{len(reasons) - len(first)}" if len(reasons) > len(first) else ""
+    return word(
+        "offers nothing",
+        reasons=Text("; ".join(r.en for r in first) + more, "；".join(r.zh for r in first) + more),
+    )

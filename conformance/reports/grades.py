@@ -53,7 +53,7 @@ def _row(entry: Entry, lang: str) -> dict[str, str]:
         "graded_statements": str(entry.statements), "testable_statements": str(entry.testable),
         "first_broken": entry.first, "mistakes": " ".join(cause.mistakes[0] for cause in entry.causes),
         "file": where.file or where.node if where else "", "line": where.line if where else "",
-        "reason": pick(entry.reason, lang), "seconds": entry.seconds, "report": entry.link,
+        "reason": pick(entry.reason, lang) or pick(entry.error, lang), "seconds": entry.seconds, "report": entry.link,
     }  # fmt: skip
     for rung in RUNGS:
         counts = entry.counts.get(rung, {})

@@ -75,7 +75,10 @@ class GradingProgress:
 def row_line(entry: Entry, lang: str) -> Styled:
     """`alice.py  does not conform  12 broken  scale-by-model-width`."""
     why = (
-        ", ".join(cause.mistakes[0] for cause in entry.causes[:3]) or pick(entry.reason, lang) or entry.first
+        ", ".join(cause.mistakes[0] for cause in entry.causes[:3])
+        or pick(entry.reason, lang)
+        or pick(entry.error, lang)
+        or entry.first
     )
     broken = say("n broken", lang, n=entry.broken) if entry.broken else ""
     why = why if len(why) <= WHY else why[: WHY - 1] + "…"

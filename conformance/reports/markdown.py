@@ -80,6 +80,8 @@ def _headline(report: Report, lang: str) -> Iterator[tuple[str, str]]:
         if pick(report.causation, lang):
             yield say("cause", lang), text(report.causation, lang)
         yield say("seen", lang), text(first.worst.summary, lang)
+        if pick(report.alike, lang):
+            yield "", text(report.alike, lang)
     if report.where:
         yield say("place", lang), _place(report.where, lang)
         if story := between(report.where):

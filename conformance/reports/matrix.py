@@ -53,11 +53,12 @@ def render_entries(entries: Sequence[Entry], headings: Mapping[str, Heading], la
     packs = sorted({entry.pack for entry in entries if entry.pack})
     present = {rung for entry in entries for rung in entry.counts}
     rungs = sorted(present, key=position)
+    found = groups(ranked, headings)
     return page.template("matrix.html").render(
         lang=lang, heading="grades", target="", style=Markup(style), script=Markup(script),
         policy=page.policy(style, script), version=__version__, w=word, t=functools.partial(page.both, 400),
         entries=ranked, outcomes={name: outcomes[name] for name in OUTCOMES if outcomes[name]}, packs=packs,
-        groups=groups(ranked, headings), rungs=rungs, headings=list(headings.values()),
+        groups=found, shared=[g for g in found if len(g.entries) > 1], single=[g for g in found if len(g.entries) == 1], rungs=rungs, headings=list(headings.values()),
         spans=Counter(heading.rung for heading in headings.values()), cells=functools.partial(_cells, list(headings)),
         rung=_rung, hardest=_hardest(entries, headings), NAMES=NAMES, SIGNS=SIGNS, VERDICTS=VERDICTS, RUNGS=RUNGS,
         classes={"conforms": "pass", "does not conform": "fail", "interrupted": "timeout", "nothing graded": "unsupported"},

@@ -265,6 +265,8 @@ class Report:
     """Broken claims that need no look of their own, and what they follow from."""
     causation: Text
     """How much of it follows from which causes."""
+    alike: Text
+    """In how many claims the error comes back that the first one shows; empty where it shows none."""
     refused: tuple[Reason, ...]
     waived: tuple[Reason, ...]
     waivers: tuple[Waiver, ...]

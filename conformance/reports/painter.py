@@ -71,6 +71,8 @@ class Painter:
             if causation := pick(self.report.causation, self.lang):
                 rows.append((self._say("cause"), Styled(causation)))
             rows.append((self._say("seen"), Styled(pick(first.worst.summary, self.lang))))
+            if more := pick(self.report.alike, self.lang):
+                rows.append(("", Styled(more)))
         if where := self.report.where:
             rows.append((self._say("place"), self._place(where)))
             if story := between(where):

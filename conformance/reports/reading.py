@@ -8,6 +8,7 @@ from typing import Any
 from conformance.language.program import Text
 from conformance.pack.model import RUNGS
 from conformance.reports import plain
+from conformance.reports.alike import alike, repeats
 from conformance.reports.lines import cause_of, claim_of, verdict_of
 from conformance.reports.model import Cause, Claim, Graded, Reason, Report, Rung, Verdict, Waiver, position
 from conformance.reports.words import word
@@ -34,6 +35,7 @@ def report_of(results: Results) -> Report:
         causes=causes,
         follows=follows,
         causation=_causation(end, problems, causes),
+        alike=_alike(problems),
         refused=_reasons(v for v in verdicts if v.verdict == "unsupported"),
         waived=_reasons(v for v in verdicts if v.verdict == "waived"),
         waivers=_waivers(end.get("waivers") if end is not None else None),
@@ -96,7 +98,7 @@ def _causes(end: Mapping[str, Any] | None, problems: Sequence[Graded]) -> tuple[
 
 
 def _follows(problems: Sequence[Graded], causes: Sequence[Cause]) -> dict[str, str]:
-    """What the broken claims follow from that need no look of their own: one claim shows a cause."""
+    """What the broken claims follow from that need no look of their own: one claim shows a cause, or an error."""
     follows: dict[str, str] = {}
     shown: set[str] = set()
     for item in problems:
@@ -105,7 +107,7 @@ def _follows(problems: Sequence[Graded], causes: Sequence[Cause]) -> dict[str, s
             follows[item.claim.id] = name
         elif name:
             shown.add(name)
-    return follows
+    return follows | repeats([item for item in problems if item.claim.id not in follows])
 
 
 def _causation(end: Mapping[str, Any] | None, problems: Sequence[Graded], causes: Sequence[Cause]) -> Text:
@@ -114,6 +116,11 @@ def _causation(end: Mapping[str, Any] | None, problems: Sequence[Graded], causes
         return said
     explained = {item.claim.id for item in problems if item.claim.id in causes[0].claims}
     return word("explains", mistakes=causes[0].name, n=len(explained), all=len(problems))
+
+
+def _alike(problems: Sequence[Graded]) -> Text:
+    n = alike(problems)
+    return word("one error", n=n, all=len(problems)) if n > 1 else plain.both(None)
 
 
 def _ladder(verdicts: Sequence[Verdict], first: str) -> tuple[Rung, ...]:

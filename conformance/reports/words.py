@@ -47,6 +47,10 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
         "{mistakes}; explains {n} of {all} broken claims",
         "{mistakes}；可解释 {all} 条出错断言中的 {n} 条",
     ),
+    "one error": (
+        "{n} of {all} broken claims show this error",
+        "{all} 条出错断言中有 {n} 条都是这个错误",
+    ),
     "other causes": ("other causes: {mistakes}", "其他原因：{mistakes}"),
     "in variable": (" (variable {variable})", "（变量 {variable}）"),
     "last right": (
@@ -251,6 +255,8 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
     "not all": ("{n} of {all} were graded", "{all} 份中评测了 {n} 份"),
     "outcome": ("outcome", "结果"),
     "submission": ("submission", "提交"),
+    "one submission each": ("{n} more, of one submission each", "另有 {n} 项，各只见于一份提交"),
+    "offers nothing": ("it offers nothing that can be graded: {reasons}", "没有可评测的内容：{reasons}"),
     "nothing selected": ("nothing that is selected applies to it", "没有适用的所选断言"),
     "shared": ("What they share", "共同的错误"),
     "no known mistake": (

@@ -37,6 +37,7 @@ def launch(
     python: str,
     limits: Limits,
     home: Path,
+    among: bool,
 ) -> tuple[WorkerProcess, Offer, str]:
     """Starts a worker and imports the submission in it.
 
@@ -47,6 +48,7 @@ def launch(
         python: the interpreter.
         limits: what it may use.
         home: private folder of the worker.
+        among: whether its folder is searched last, see `Session`.
 
     Returns:
         the process, the offer, and how the system limits its memory: 'data', 'address space' or ''.
@@ -67,6 +69,7 @@ def launch(
             "path": str(target.absolute()),
             "names": names,
             "arguments": arguments,
+            "among": among,
             "memory_mb": limits.memory_mb,
             "tensor_bytes": limits.tensor_bytes,
             "timeout": limits.import_timeout,

@@ -48,6 +48,7 @@ class Session:
         limits: Limits | None = None,
         arguments: Sequence[str] = (),
         bytes_remembered: int = BYTES_REMEMBERED,
+        among: bool = False,
     ) -> None:
         """Prepares a session; nothing is started yet.
 
@@ -59,6 +60,8 @@ class Session:
             arguments: what the adapter finds in `sys.argv[1:]`; paths must be absolute, since it
                 runs in a folder of its own.
             bytes_remembered: how much of results is kept, for calls that are made again.
+            among: it is one file among files of others, so that what it imports is looked for in its
+                folder last: a neighbour called random.py is nobody's `random`.
         """
         self.offer: Offer | None = None
         self.seconds_inside = 0.0
@@ -69,6 +72,7 @@ class Session:
         self._python = str(Path(python).absolute()) if python and "/" in python else python or sys.executable
         self._limits = limits or Limits()
         self._arguments = tuple(arguments)
+        self._among = among
         self._memory = ""
         self._home: tempfile.TemporaryDirectory[str] | None = None
         self._worker: WorkerProcess | None = None
@@ -181,7 +185,7 @@ class Session:
         self.starts += 1
         home = Path(self._home.name).resolve()
         worker, offer, self._memory = launch(
-            self._target, self._names, self._arguments, self._python, self._limits, home
+            self._target, self._names, self._arguments, self._python, self._limits, home, self._among
         )
         self.offer = self.offer or offer
         self.seconds_inside += offer.seconds

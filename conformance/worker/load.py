@@ -41,11 +41,14 @@ class Refused(Exception):
         self.answer = {"ok": False, "message": message, "hint": hint, **more}
 
 
-def load(path: str, names: Sequence[str], arguments: Sequence[str]) -> tuple[Target, dict[str, Any]]:
+def load(
+    path: str, names: Sequence[str], arguments: Sequence[str], among: bool = False
+) -> tuple[Target, dict[str, Any]]:
     """Imports the file `path` and reads what it offers of `names`.
 
     Args:
         path: absolute path of the adapter. Its folder becomes `sys.path[0]`.
+        among: it lies among files of others, whose names must not hide a library: its folder is searched last.
         names: functions to look for; for 'Model' its method 'Model.forward' is read as well.
         arguments: become `sys.argv[1:]`; the files that they name are what is graded, and `path`
             only makes them gradable.
@@ -58,7 +61,7 @@ def load(path: str, names: Sequence[str], arguments: Sequence[str]) -> tuple[Tar
     """
     text = read_text(path)
     sources = Sources(path, text, named_files(arguments))
-    module = _import(path, arguments, sources)
+    module = _import(path, arguments, sources, among)
     space = vars(module)
     found = space.get("graded_files")  # an adapter finds them where only it can, in an installed library
     if type(found) is list and all(type(name) is str and os.path.isabs(name) for name in found):
@@ -147,14 +150,14 @@ def _method(model: Any) -> Any:
     return method if callable(method) else None
 
 
-def _import(path: str, arguments: Sequence[str], sources: Sources) -> Any:
+def _import(path: str, arguments: Sequence[str], sources: Sources, among: bool) -> Any:
     folder, file_name = os.path.split(path)
     name = os.path.splitext(file_name)[0]
     if name in sys.modules or name in getattr(sys, "stdlib_module_names", ()):
         name = "submission_" + name  # a file called json.py must not become everybody's json
     # The reference program must not be imported by accident, be it installed beside the submission.
     sys.modules["conformance"] = None  # type: ignore[assignment]
-    sys.path.insert(0, folder)
+    sys.path.insert(len(sys.path) if among else 0, folder)
     sys.argv[:] = [path, *arguments]
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:

@@ -72,7 +72,7 @@ class Worker:
         memory = limits.apply(meta["memory_mb"])
         limits.expect_end_within(meta["timeout"])
         try:
-            target, offer = load(meta["path"], meta["names"], meta["arguments"])
+            target, offer = load(meta["path"], meta["names"], meta["arguments"], meta["among"])
             self._invoker = Invoker(target, meta["tensor_bytes"])
             offer["versions"] = {
                 name: str(getattr(sys.modules.get(name), "__version__", ""))[:50]

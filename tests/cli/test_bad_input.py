@@ -158,20 +158,20 @@ def test_a_selection_that_leaves_nothing_is_not_the_target_s_fault(tmp_path):
 # -- functions that misbehave ---------------------------------------------------------------------
 
 MISBEHAVIOUR = {
-    "hangs": ("while True: pass", "timeout", "no answer within 1 s"),
-    "exits": ("import os; os._exit(0)", "error", "its process ended: exited with status 0 in the middle of a call"),
+    "hangs": ("while True: pass", "timeout", "`softmax` gave no answer within 1 s"),
+    "exits": ("import os; os._exit(0)", "error", "`softmax` ended its process: exited with status 0 in the middle of a call"),
     "ends": ("raise SystemExit(0)", "error", "it raised SystemExit: 0 ("),
-    "segfaults": ("import ctypes; ctypes.string_at(0)", "error", "its process ended: killed by signal SIGSEGV"),
+    "segfaults": ("import ctypes; ctypes.string_at(0)", "error", "`softmax` ended its process: killed by signal SIGSEGV"),
     "recurses": ("return softmax(x, axis)", "error", "it raised RecursionError: maximum recursion depth exceeded"),
     "raises": ("raise ValueError('no\\nway')", "error", "it raised ValueError: no way ("),
-    "asks for too much": ("return np.ones(10**13)", "error", "its process ended: out of memory (limit 4096 MB)"),
-    "list": ("return good(x, axis).tolist()", "error", "it returned a list, expected output, a numpy array"),
-    "string": ("return 'result'", "error", "it returned a str, expected output, a numpy array of floats"),
-    "nothing": ("pass", "error", "it returned None, expected output, a numpy array of floats"),
-    "object array": ("return good(x, axis).astype(object)", "error", "it returned an array of dtype object, expected"),
+    "asks for too much": ("return np.ones(10**13)", "error", "`softmax` ended its process: out of memory (limit 4096 MB)"),
+    "list": ("return good(x, axis).tolist()", "error", "`softmax` returned a list, expected output, a numpy array"),
+    "string": ("return 'result'", "error", "`softmax` returned a str, expected output, a numpy array of floats"),
+    "nothing": ("pass", "error", "`softmax` returned None, expected output, a numpy array of floats"),
+    "object array": ("return good(x, axis).astype(object)", "error", "`softmax` returned an array of dtype object, expected"),
     "wrong shape": ("return good(x, axis)[None]", "fail", "`output` has shape [1, 2, 3, 4, 5], expected [2, 3, 4, 5]"),
     "NaN": ("return good(x, axis) * np.nan", "fail", "`output` at batch 0, head 0, query 0, over 0 is nan"),
-    "fails when touched": ("return Touchy()", "error", "it returned an object of class Touchy, expected output"),
+    "fails when touched": ("return Touchy()", "error", "`softmax` returned an object of class Touchy, expected output"),
 }  # fmt: skip
 TOUCHY = """
 class Touchy:

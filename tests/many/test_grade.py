@@ -85,7 +85,7 @@ OUTCOMES = {
     "kills.py": ("nothing graded", "killed by SIGKILL"),
     "exits.py": ("nothing graded", "while it was imported"),
     "alice": ("does not conform", ""),
-    "empty": ("nothing graded", "holds no file"),
+    "empty": ("nothing graded", "the folder is empty"),
     "two": ("conforms", ""),
     "many": ("nothing graded", "which file is it? a.py, b.py"),
     "linked": ("nothing graded", "leads out of the submission's folder"),
