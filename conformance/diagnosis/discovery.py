@@ -73,7 +73,8 @@ def best(
             if not_a_number(known.values):
                 i = next((j for j in range(i) if not_a_number(records[j].array)), i)
             last = _last_right(records[:i], matches[:i])
-            return Finding(_place(records, i, known.name, last, rank), rank)
+            expected = public(true[known.step] if known.step < len(true) else None, known.name)
+            return Finding(_place(records, i, expected, last, rank), rank)
     return _by_absence(records, matches, true, right)
 
 
@@ -176,6 +177,19 @@ def _place(
 def place_of(record: Record) -> Place:
     """Where a record was made."""
     return Place(record.file, record.line, record.text.strip(), record.variable)
+
+
+def public(step: Tensors | None, name: str) -> str:
+    """The name under which a reader knows a tensor: an argument `x` of a function within may be the layer's `norm1`."""
+    inner = None if step is None else step.inner.get(name)
+    if step is None or inner is None or "~" not in name:
+        return name
+    equal = [
+        tap
+        for tap, tensor in step.taps.items()
+        if tensor.array.shape == inner.array.shape and np.array_equal(tensor.array, inner.array)
+    ]
+    return name if spoken(name) in equal else next(iter(equal), name)
 
 
 def spoken(name: str) -> str:

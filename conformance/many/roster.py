@@ -2,11 +2,13 @@
 
 The column `target` (or `file`, `path`, `submission`) names what is graded, as `conformance run` takes
 it, seen from the roster's folder; `name` (or `student`, `id`) what to call it. Every further column is
-carried into the grades.
+carried into the grades. It is read as spreadsheets save it: with commas, semicolons or tabs, in UTF-8,
+UTF-16, GBK or Latin.
 """
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import os
@@ -25,10 +27,10 @@ NAME = ("name", "student", "id")
 def read_roster(path: Path, finder: Finder) -> list[Submission]:
     """The submissions of a roster, in its order. Raises `SubmissionError`, with the line."""
     try:
-        text = path.read_bytes().decode("utf-8-sig", "surrogateescape")
+        text = decoded(path.read_bytes())
     except OSError as error:
         raise SubmissionError(f"{path} cannot be read: {error.strerror}") from None
-    rows = csv.DictReader(io.StringIO(text, newline=""))
+    rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=_delimiter(text))
     try:
         columns = {(name or "").strip().casefold(): name for name in rows.fieldnames or ()}
         target = next((columns[name] for name in TARGET if name in columns), None)
@@ -39,13 +41,49 @@ def read_roster(path: Path, finder: Finder) -> list[Submission]:
         found = [
             _submission(row, target, name, path.parent, finder, f"{path}:{rows.line_num}")
             for row in rows
-            if any(value for value in row.values() if value)
+            if any(isinstance(value, str) and value.strip() for value in row.values())
         ]
     except csv.Error as error:
         raise SubmissionError(f"{path}:{rows.line_num}: {error}") from None
     if not found:
         raise SubmissionError(f"{path} holds no submission")
     return found
+
+
+def decoded(data: bytes) -> str:
+    """The text of a roster, as spreadsheets save it: UTF-8 or UTF-16, else GBK where it reads as Chinese, else Latin.
+
+    Bytes that are none of these are kept, as `os.fsdecode` does.
+    """
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return data.decode("utf-16", "replace")
+    for encoding in ("utf-8-sig", "gb18030", "cp1252"):
+        try:
+            text = data.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        if encoding != "gb18030" or _reads_as_chinese(text):
+            return text
+    return data.decode("utf-8-sig", "surrogateescape")
+
+
+def _reads_as_chinese(text: str) -> bool:
+    """Whether most of what is no ASCII is among the common characters: `ü` and a letter make a rare one."""
+    other = [character for character in text if not character.isascii()]
+    return 2 * sum(_is_common(character) for character in other) > len(other)
+
+
+def _is_common(character: str) -> bool:
+    try:
+        return len(character.encode("gb2312")) == 2
+    except UnicodeEncodeError:
+        return False
+
+
+def _delimiter(text: str) -> str:
+    """What parts the columns: a comma, or what spreadsheets of other countries write."""
+    header = text.partition("\n")[0]
+    return max(",;\t", key=header.count)
 
 
 def _submission(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from conformance.results.records import Judgement
 from zoo.zoo_grading import Zoo, broken
 
@@ -102,3 +104,37 @@ def test_dropout_is_placed_where_it_is_and_not_at_a_part_before_it(zoo: Zoo, tmp
     assert failure.place is not None
     assert failure.place.line is not None
     assert lines[failure.place.line - 1].strip().startswith("dropped =")
+
+
+CONTEXT = ATTENTION.replace("    heads = []", "    c = x\n    heads = []").replace("(x @ params[w]", "(c @ params[w]")
+LAYER = CONTEXT.replace("FILL", "-1e30").replace("HEADS", "heads") + """
+
+def norm(x, params, name, eps):
+    centred = x - x.mean(-1, keepdims=True)
+    over = np.sqrt((centred * centred).mean(-1, keepdims=True) + eps)
+    return centred / over * params[name + ".weight"] + params[name + ".bias"]
+
+
+def ffn_of(x, params):
+    c = x
+    return np.maximum(c @ params["ffn.w_1"], 0) @ params["ffn.w_2"]
+
+
+def block(x, params, config, attention_mask=None):
+    own = {key[10:]: value for key, value in params.items() if key.startswith("attention.")}
+    n = norm(x, params, "norm1", config.norm_eps)
+    u = x + multi_head_attention(FIRST, own, config, attention_mask)
+    m = norm(u, params, "norm2", config.norm_eps)
+    return u + ffn_of(SECOND, params)
+"""
+
+
+@pytest.mark.parametrize(("given", "expected"), [(("x", "m"), "norm1"), (("n", "u"), "norm2")])
+def test_what_a_function_is_given_is_called_by_the_layers_name(
+    zoo: Zoo, tmp_path: Path, given: tuple[str, str], expected: str
+) -> None:
+    """Each function calls its argument `x`, which of the layer is the input, and that is never wrong."""
+    text = LAYER.replace("FIRST", given[0]).replace("SECOND", given[1])
+    failure, _ = first_failure(zoo, tmp_path / "layer.py", text, "q005.layer")
+    assert failure.place is not None
+    assert failure.place.expected == expected
