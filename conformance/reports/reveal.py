@@ -55,7 +55,13 @@ PLAIN = ("where", "reproduce", "printed", "environment")
 
 
 def _secrets(results: Results) -> Iterator[str]:
-    """Numbers that were expected, and those that a claim compares with, in one way of writing."""
+    """Numbers that were expected, and those that a claim speaks of, in one way of writing.
+
+    Of every claim, also of one that passed, or that raised before there was anything to compare.
+    """
+    for line in results.claims.values():
+        for text in (line.get("equation"), *map(line.get, ("title", "says"))):
+            yield from _written(str(text)[:4000])
     for line in results.verdicts:
         evidence = line.get("evidence")
         if isinstance(evidence, Mapping):

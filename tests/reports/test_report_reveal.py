@@ -135,3 +135,41 @@ def test_the_course_template_writes_points_whatever_it_is_given(name, tmp_path):
         assert document["score"] == 0
     if name != "empty":
         assert says in text
+
+
+EARLY = {
+    "raises": "    raise ValueError('x')",
+    "returns nothing": "    pass",
+    "is right": "    return good(q, k, v, mask, is_causal)",
+}
+PRINTED = ("3.006980", "3.00698", "4.510470", "4.51047", "0.248255", "0.503490", "0.50349")
+
+
+@pytest.fixture(scope="module", params=EARLY)
+def early(request, tmp_path_factory):
+    """A run in which no claim about printed numbers has evidence: it passed, or it never came to a comparison."""
+    folder = tmp_path_factory.mktemp("early")
+    mine = folder / "mine.py"
+    good = "import numpy as np\n\ndef good(q, k, v, mask, is_causal):\n" + "\n".join(
+        [
+            "    s = q @ k.swapaxes(-1, -2) / q.shape[-1] ** 0.5",
+            "    s = s if mask is None else np.where(mask, s, -np.inf)",
+            "    w = np.exp(s - s.max(-1, keepdims=True)); w /= w.sum(-1, keepdims=True)",
+            "    return w @ v, w",
+        ]
+    )
+    mine.write_text(
+        f"{good}\n\ndef attention(q, k, v, mask=None, is_causal=False):\n{EARLY[request.param]}\n"
+    )
+    CliRunner().invoke(
+        cli.main, ["run", str(mine), "--select", "q006.worked-example*", "-q", "-o", str(folder)]
+    )
+    return read_results(folder)
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("name", [*FORMATS, "terminal"])
+def test_printed_numbers_are_withheld_whatever_came_of_their_claims(early, name, lang):
+    assert leaks(PRINTED, said(early, "html", lang))  # it would be found
+    for level in ("hint", "none"):
+        assert leaks(PRINTED, said(revealed(early, level), name, lang)) == set()
