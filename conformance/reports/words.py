@@ -118,6 +118,8 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
     "target": ("target", "被测对象"),
     "pack": ("pack", "规范包"),
     "variants": ("variants", "变体"),
+    "choice": ("choice", "选项"),
+    "site variants": ("Variants", "变体"),
     "variant": ("variant", "变体"),
     "dtypes": ("dtypes", "精度"),
     "dtype": ("dtype", "精度"),

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from conformance.claim_lines import equation_of
 from conformance.judging.kinds import KINDS
-from conformance.language.expression import Expression
+from conformance.language.expression import parse
 from conformance.language.parameters import callee, calls_in
 from conformance.language.program import Equation, Mistake, Program, reachable
 from conformance.pack.load import cases_of
@@ -131,8 +131,8 @@ def _formulas(pack: Pack, claim: Claim) -> Iterator[Formula]:
         equation = pack.program.functions[tensor.functions[0]].equation(tensor.name)
         if equation is not None:
             yield from _alternatives(equation)
-    elif claim.kind == "holds" and isinstance(claim.body, Expression):
-        yield Formula(mathml.formula(claim.body))
+    elif claim.kind == "holds":
+        yield Formula(mathml.formula(parse(str(claim.body), claim.at)))
 
 
 def _alternatives(equation: Equation) -> Iterator[Formula]:

@@ -169,3 +169,33 @@ def test_a_table_of_many_is_filtered_and_a_cell_leads_to_its_claim(opened, tmp_p
     page.click(".grid tbody tr:visible td.f")
     page.wait_for_url("**/report.html#q006.attention")
     assert page.query_selector("#p1").get_attribute("open") is not None
+
+
+def test_what_says_something_by_its_colour_is_printed(opened):
+    """A browser leaves grounds out of what it prints, unless it is told that they matter."""
+    page = opened(render(results(drawn()), "html"))
+    page.emulate_media(media="print")
+    adjusted = "e => getComputedStyle(e).printColorAdjust || getComputedStyle(e).webkitPrintColorAdjust"
+    bars = page.query_selector_all(".profile i, .profile b, .profile span, .profile div")
+    assert bars
+    assert {bar.evaluate(adjusted) for bar in bars} == {"exact"}
+
+
+def test_a_table_of_many_is_printed_whole(opened):
+    """Nothing scrolls on paper: a name, or an error, of any length leaves room for the columns after it."""
+    from conformance.reports.entries import entry_of
+    from conformance.reports.matrix import render_entries
+
+    said = {"en": "it raised ValueError: " + "shapes_do_not_fit" * 20, "zh": "抛出异常"}
+    lines = [
+        {**line, "summary": said, "verdict": "error", "diagnosis": []}
+        if line.get("verdict") == "fail"
+        else line
+        for line in failing()
+    ]
+    made = [entry_of(results(lines), name) for name in ("x" * 200, "ann.py", "李" * 90)]
+    page = opened(render_entries([entry for entry, _ in made], made[0][1]))
+    page.set_viewport_size({"width": 720, "height": 1000})  # A4 within its margins
+    page.emulate_media(media="print")
+    box, room = page.query_selector(".rows").bounding_box(), page.query_selector("main").bounding_box()
+    assert box["x"] + box["width"] <= room["x"] + room["width"] + 1

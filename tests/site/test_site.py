@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from conformance import cli
+from conformance.claim_lines import equation_of
 from conformance.cli.options import open_pack
 from conformance.language.expression import parse
 from conformance.pack.flow import layer_flow
@@ -42,6 +43,27 @@ def test_there_is_a_page_for_each_question_and_all_that_hangs_together(site):
     assert set(site) == {
         "index.html", "q005.html", "q006.html", "q007.html", "q008.html", "mistakes.html", "tensors.html", "coverage.html",
     }  # fmt: skip
+
+
+def test_every_claim_with_a_formula_shows_it(pack, site):
+    """What a report gives as the equation of a claim is on its page: typeset, or as the call that it is."""
+    shown = {}
+    for source in site.values():
+        for article in re.findall(r"<article.*?</article>", source, re.DOTALL):
+            shown[re.search(r'id="([^"]+)"', article)[1]] = (
+                "<math" in article or '<code class="source">' in article
+            )
+    kinds = set()
+    for claim in pack.claims.values():
+        if equation_of(pack, claim):
+            kinds.add(claim.kind)
+            assert shown[claim.id], claim.id
+    assert kinds == {"golden", "equation", "holds"}
+
+
+def test_every_choice_of_a_variant_is_on_the_first_page(pack, site):
+    rows = re.findall(r'<tr><th scope="row">(\w+)</th>', site["index.html"])
+    assert rows == list(pack.choices)
 
 
 def test_every_link_leads_somewhere_and_nothing_comes_from_elsewhere(site):
