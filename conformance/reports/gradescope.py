@@ -117,6 +117,10 @@ def _headline(report: Report, lang: str) -> list[str]:
         lines.append(
             f"{say('cause', lang)}{say(':', lang)}{pick(report.causes[0].says, lang) or report.causes[0].name}"
         )
+    elif report.first:
+        lines.append(f"{say('seen', lang)}{say(':', lang)}{pick(report.first.worst.summary, lang)}")
+        if pick(report.alike, lang):
+            lines.append(pick(report.alike, lang))
     if report.where and report.where.at:
         lines.append(f"{say('place', lang)}{say(':', lang)}{report.where.at}  {report.where.text}")
     return lines

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 
 import pytest
 from reports_helpers import FLOW, claim, end, failed, results, run, text, verdict
@@ -186,3 +187,12 @@ def test_what_only_one_has_stands_behind_what_several_share():
     assert folded not in matrix.render_entries(alone, known)
     both = [*alone, *alone, entry_of(results(broken_by("hung")), "ben.py")[0]]
     assert f"1 {folded}" in matrix.render_entries(both, known)
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_head_of_what_gradescope_shows_says_what_was_seen(kind, lang):
+    output = json.loads(render(results(broken_by(kind)), "gradescope", lang))["output"]
+    report = report_of(results(broken_by(kind)))
+    assert pick(report.first.worst.summary, lang) in output
+    assert pick(report.alike, lang) in output
