@@ -57,7 +57,8 @@ def rows(structure: Structure) -> int | None:
             table = node.inputs[0] if counts else None
         shape = structure.walk.partial.shape(table)
         if table is not None and table in structure.walk.fixed and shape is not None and len(shape) == 2:
-            found.append(shape[0])
+            learned = structure.embedding is not None and structure.embedding.positions is not None
+            found.append(shape[0] - (variant.rows_before(structure) if learned else 0))
     return min(found) if found else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from conformance.onnx.fused import QUANTISED
@@ -27,6 +28,7 @@ def unusual(structure: Structure) -> list[str]:
     embedding = structure.embedding
     if embedding is not None and embedding.norm is not None:
         found.append("the embedding is normed")
+    found += _embedded(structure)
     if structure.head is not None and structure.head.network:
         found.append("the logits come from a network of their own behind the layers")
     kinds = {
@@ -44,6 +46,28 @@ def unusual(structure: Structure) -> list[str]:
     if any(a.visibility.kind == "window" for a in structure.attentions):
         found.append("attention sees a window")
     return found
+
+
+def _embedded(structure: Structure) -> list[str]:
+    """What the embedding does that no variant has."""
+    embedding = structure.embedding
+    if embedding is None:
+        return []
+    found = []
+    factor = embedding.scale
+    if factor is None or not (math.isclose(factor, 1, rel_tol=1e-6) or by_root_of_width(structure)):
+        by = "numbers that are not one" if factor is None else f"{factor:.6g}"
+        found.append(f"the embedding is multiplied by {by}")
+    if structure.positions_of_tokens:
+        found.append("the rows of its position table depend on which tokens there are")
+    return found
+
+
+def by_root_of_width(structure: Structure) -> bool:
+    """Whether the embedding is multiplied by √D."""
+    factor = None if structure.embedding is None else structure.embedding.scale
+    begin = structure.walk.partial.shape(structure.begin)
+    return bool(factor is not None and begin and math.isclose(factor, math.sqrt(begin[-1]), rel_tol=1e-4))
 
 
 def normed_by_head(structure: Structure) -> bool:
@@ -74,6 +98,7 @@ def foreign(structure: Structure) -> list[str]:
         found.append("queries and keys are normed")
     if structure.embedding is not None and structure.embedding.norm is not None:
         found.append("the embedding is normed")
+    found += _embedded(structure)
     if structure.head is not None and structure.head.network:
         found.append("the logits come from a network of their own behind the layers")
     kinds = [

@@ -42,7 +42,9 @@ def _lines(facts: GraphFacts, say: Say) -> Iterator[str]:
     yield f"├─ {say('caches')}: {caches}"
     yield f"├─ {say('embedding')}: {facts.embedding or say(UNKNOWN)}{_positions(facts, say)}"
     yield from _layers(facts, say)
-    yield f"├─ {say('final norm')}: {_norm(facts.final_norm, say)}"
+    # Behind logits whose matrix was not found nothing was looked for.
+    unfound = facts.final_norm is None and facts.vocabulary_weight is None
+    yield f"├─ {say('final norm')}: {say(UNKNOWN) if unfound else _norm(facts.final_norm, say)}"
     tied = {True: ", tied to the embedding", None: ", a tensor of its own", False: ", not tied"}[facts.tied]
     weight = facts.vocabulary_weight
     yield f"├─ {say('vocabulary projection')}: {say(UNKNOWN) if weight is None else weight + say(tied)}"
