@@ -125,11 +125,9 @@ def _block(structure: Structure, layer: int, block: Block) -> Iterator[Weight]:
                 raise NotRead(f"a bias in the gated network of layer {layer}, which the document has not")
             yield _matrix(walk, f"{prefix}ffn.{short}", projection, columns, axis=1)
         return
-    widths = walk.partial.shape(network.first.output), walk.partial.shape(network.down.input)
-    if network.kind == "unknown" and (None in widths or widths[0][-1] != widths[1][-1]):
-        raise NotRead(
-            f"the network of layer {layer}, whose first matrix has other columns than the last has rows"
-        )
+    wide = [walk.partial.shape(value) for value in (network.first.output, network.down.input)]
+    if network.kind == "unknown" and len({None if shape is None else shape[-1] for shape in wide}) > 1:
+        raise NotRead(f"the network of layer {layer}, whose matrices do not fit each other")
     yield _matrix(walk, f"{prefix}ffn.w_1", network.first)
     yield _matrix(walk, f"{prefix}ffn.w_2", network.down)
     if network.bias is not None:
