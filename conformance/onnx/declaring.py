@@ -136,6 +136,7 @@ def declared(choices: dict[str, Any], beyond: list[str]) -> dict[str, Any] | str
     }[base]
     usual = {
         "norm_placement": "pre", "norm_eps": 1e-5, "final_norm": True, "rope_theta": 10000.0, "rope_layout": "half",
+        "rotary_fraction": 1,
         "causal": True, "tie_embeddings": False, "embed_scale": 1, "qk_norm": "none", **own,
     }  # fmt: skip
     differs = {k: v for k, v in choices.items() if v is not None and usual.get(k) != v}

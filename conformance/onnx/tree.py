@@ -156,13 +156,13 @@ def _attention(attention: AttentionFacts, say: Say) -> Iterator[str]:
     if without is not None and (without.kind, without.offset) != (attention.mask.kind, attention.mask.offset):
         yield f"├─ {say('mask without a past')}: {_mask(without, say)}"
     for name, operand in (("q", attention.q), ("k", attention.k), ("v", attention.v)):
-        yield f"├─ {name}: {_operand(operand, say)}"
+        yield f"├─ {name}: {_operand(operand, attention.d_head, say)}"
     for problem in attention.problems:
         yield f"├─ {say('note')}: {say(problem)}"
     yield f"├─ {say('output projection')}: {say('found' if attention.output is not None else UNKNOWN)}"
 
 
-def _operand(operand: OperandFacts | None, say: Say) -> str:
+def _operand(operand: OperandFacts | None, width: int | None, say: Say) -> str:
     if operand is None or operand.projection is None:
         return say(UNKNOWN if operand is None else "projection unknown")
     parts = [say("projected with bias" if operand.bias else "projected")]
@@ -171,9 +171,10 @@ def _operand(operand: OperandFacts | None, say: Say) -> str:
     if operand.rope is not None:
         layout, theta = operand.rope["layout"] or say(UNKNOWN), operand.rope["theta"]
         base = say(UNKNOWN) if theta is None else format(theta, "g")
-        offset = operand.rope["offset"]
+        offset, turned = operand.rope["offset"], operand.rope["turned"]
         parts.append(
             say("RoPE {0}, base {1}").format(layout, base)
+            + (say(", of the first {0} features").format(turned) if turned and turned != width else "")
             + (say(", positions {0:+d}").format(offset) if offset else "")
             + (f" ({say(operand.rope['note'])})" if operand.rope["note"] else "")
         )

@@ -88,6 +88,7 @@ WORDS: dict[str, str] = {
     "projected with bias": "经带偏置的投影",
     "{0} by head": "逐头 {0}",
     "RoPE {0}, base {1}": "RoPE {0}，底数 {1}",
+    ", of the first {0} features": "，仅前 {0} 个特征",
     ", positions {0:+d}": "，位置 {0:+d}",
     "joined to its past": "接在历史之后",
     "joined to its past along an unknown axis": "沿未知的轴与历史相接",

@@ -65,6 +65,11 @@ def _token_table(structure: Structure) -> tuple[int | None, int | None]:
     return None, None
 
 
+def vocabulary(structure: Structure) -> int | None:
+    """How many tokens the table of the embedding has; None where it was not found."""
+    return _token_table(structure)[0]
+
+
 def _declared_last(structure: Structure) -> int | None:
     """How many logits a graph says that it has for each token."""
     logits = structure.interface.logits
@@ -124,6 +129,9 @@ def _position(structure: Structure) -> dict[str, Any]:
             found["rope_layout"] = layout
         if theta is not None:
             found["rope_theta"] = rounded(theta)
+        part = agreed(turned_part(structure).values())
+        if part is not None and part < 1:
+            found["rotary_fraction"] = part
         return found
     if embedding is None:
         return {}
@@ -132,6 +140,32 @@ def _position(structure: Structure) -> dict[str, Any]:
     if embedding.added is not None:
         return {"position": "sinusoidal", **scaled}
     return {"position": "none", **scaled}
+
+
+def reads_both_ways(structure: Structure) -> bool:
+    """Whether a graph is plainly an encoder of BERT's kind, which nobody expects to be causal.
+
+    No attention hides what comes later, nothing is cached, and it has what BERT's models alone have: norms behind
+    the sums and of the embedding, and a network before the vocabulary.
+    """
+    head, embedding = structure.head, structure.embedding
+    if structure.interface.states or not structure.attentions or head is None or embedding is None:
+        return False
+    if any(attention.visibility.kind != "none" for attention in structure.attentions):
+        return False
+    blocks = [block for layer in structure.layers for block in layer.blocks]
+    behind = bool(blocks) and all(block.after is not None for block in blocks)
+    return head.network and behind and embedding.norm is not None
+
+
+def turned_part(structure: Structure) -> dict[int, float]:
+    """Of each attention whose features turn, which part of a head does, as far as it was read."""
+    found = {}
+    for i, attention in enumerate(structure.attentions):
+        rope = structure.rope_of(attention, "q") or structure.rope_of(attention, "k")
+        if rope is not None and rope.turned and attention.d_head:
+            found[i] = rope.turned / attention.d_head
+    return found
 
 
 def _bias(structure: Structure) -> str | None:
