@@ -203,6 +203,7 @@ SENTENCES: Final[tuple[tuple[str, str], ...]] = (
     ("the embedding", "未读出嵌入"),
     ("the vocabulary projection", "未读出词表投影"),
     ("a bias of the vocabulary projection, which the document has not", "词表投影带有偏置，而文档中没有"),
+    ("the network of layer {a}, whose matrices do not fit each other", "未读出第 {a} 层的前馈网络：其矩阵彼此不合"),
     ("the network of layer {a}", "未读出第 {a} 层的前馈网络"),
     ("a bias in the gated network of layer {a}, which the document has not", "第 {a} 层的门控网络带有偏置，而文档中没有"),
     ("queries and keys are normed by head", "查询与键按头做了归一化"),
@@ -211,4 +212,8 @@ SENTENCES: Final[tuple[tuple[str, str], ...]] = (
     ("RoPE's frequencies are not powers of one base", "RoPE 的频率不是同一底数的幂"),
     ("scores are capped", "分数有上限截断"),
     ("attention sees a window", "注意力只看一个窗口"),
+    ("scores get biases beside the mask", "分数除掩码外还加有偏置"),
+    ("the rows of its position table depend on which tokens there are", "位置表的行号取决于有哪些词元"),
+    ("the embedding is multiplied by {a}", "嵌入乘以 {a}"),
+    ("its output {a} is {b} for tokens {c}: {d} numbers for a sequence, none for a token, as a classifier gives", "词元为 {c} 时，其输出 {a} 为 {b}：每个序列 {d} 个数，而非每个词元一组，如分类器所给出"),
 )  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 from conformance.onnx.fused import QUANTISED
 from conformance.onnx.norms import RMS_NORM
 from conformance.onnx.structure import Structure
+from conformance.onnx.visibility import BIASED
 
 BASES: dict[str, dict[str, Any]] = {
     # The named variants of the pack that a lone graph can be of, by what tells them apart.
@@ -45,6 +46,8 @@ def unusual(structure: Structure) -> list[str]:
         found.append("scores are capped")
     if any(a.visibility.kind == "window" for a in structure.attentions):
         found.append("attention sees a window")
+    if any(a.visibility.example == BIASED for a in structure.attentions):
+        found.append("scores get biases beside the mask")
     return found
 
 
@@ -112,6 +115,8 @@ def foreign(structure: Structure) -> list[str]:
         found.append("scores are capped")
     if attentions and all(a.visibility.kind == "window" for a in attentions):
         found.append("attention sees a window")
+    if attentions and all(a.visibility.example == BIASED for a in attentions):
+        found.append("scores get biases beside the mask")
     return found
 
 

@@ -106,6 +106,8 @@ WORDS: dict[str, str] = {
     "the embedding is normed": "嵌入经过归一化",
     "scores are capped": "分数有上限",
     "attention sees a window": "注意力只看一个窗口",
+    "scores get biases beside the mask": "分数除掩码外还加有偏置",
+    "the rows of its position table depend on which tokens there are": "位置表的行号取决于有哪些词元",
     "the heads are not split off as columns of the projections": "各头不是投影的各列",
     "the heads are not put side by side before the output projection": "各头在输出投影之前没有并排",
     "the weights are multiplied by a mask after the softmax": "权重在 softmax 之后又乘以掩码",

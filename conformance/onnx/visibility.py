@@ -10,6 +10,10 @@ import numpy as np
 from conformance.onnx.operators import Array
 
 
+BIASED = "scores get other numbers than a mask's"
+"""What is added is no mask alone: biases by distance, for instance."""
+
+
 @dataclass(frozen=True)
 class Visibility:
     """Which key each query sees.
@@ -54,10 +58,10 @@ def classify(added: Array) -> Visibility:
     hidden, fill = _hidden(added)
     if fill < 0 and np.isfinite(fill):
         if len(np.unique(added[~hidden])) > 1 or (len(np.unique(added[hidden])) > 1 and fill > -1e3):
-            return Visibility("unknown", example="scores get other numbers than a mask's")
+            return Visibility("unknown", example=BIASED)
     elif fill == 0:
         if (added != 0).any():
-            return Visibility("unknown", example="scores get other numbers than a mask's")
+            return Visibility("unknown", example=BIASED)
         return Visibility("none")
     return replace_fill(pattern(~hidden), fill)
 
