@@ -200,6 +200,7 @@ SENTENCES: Final[tuple[tuple[str, str], ...]] = (
     ("onnxruntime cannot load it (an operator that it lacks): {a}", "onnxruntime 无法加载（缺少某个算子）：{a}"),
     ("onnxruntime cannot load it: {a}", "onnxruntime 无法加载：{a}"),
     ("it has no {a}", "它没有 {a}"),
+    ("its {a} is {b}, and its other sizes ask for {c}", "其 {a} 为 {b}，而其余尺寸要求 {c}"),
     ("the embedding", "未读出嵌入"),
     ("the vocabulary projection", "未读出词表投影"),
     ("a bias of the vocabulary projection, which the document has not", "词表投影带有偏置，而文档中没有"),

@@ -87,9 +87,7 @@ def measure(walk: Walk, rotation: Rotation, positions: Array) -> Rope:
     return replace(_base(layout, cos, sin, positions), turned=count)
 
 
-def _turned(
-    walk: Walk, rotation: Rotation, shape: tuple[int, ...], partner: int, length: int
-) -> int | None:
+def _turned(walk: Walk, rotation: Rotation, shape: tuple[int, ...], partner: int, length: int) -> int | None:
     """How many of a head's features turn, the first of it; None where it is not so."""
     width = shape[-1]
     if partner > 1:  # halves: feature 0 turns with the first of the second half

@@ -9,7 +9,6 @@ import numpy as np
 
 from conformance.onnx.operators import Array
 
-
 BIASED = "scores get other numbers than a mask's"
 """What is added is no mask alone: biases by distance, for instance."""
 
@@ -56,8 +55,9 @@ def classify(added: Array) -> Visibility:
     biases by distance are small beside it.
     """
     hidden, fill = _hidden(added)
-    if fill < 0 and np.isfinite(fill):
-        if len(np.unique(added[~hidden])) > 1 or (len(np.unique(added[hidden])) > 1 and fill > -1e3):
+    if fill < 0:
+        faint = np.isfinite(fill) and fill > -1e3 and len(np.unique(added[hidden])) > 1
+        if faint or len(np.unique(added[~hidden])) > 1:
             return Visibility("unknown", example=BIASED)
     elif fill == 0:
         if (added != 0).any():
