@@ -60,14 +60,18 @@ def read_head(walk: Walk, logits: ir.Value, norms: Mapping[ir.Value, Norm], tabl
     return Head(projection, True if same else None, norm, start)
 
 
-def before_network(walk: Walk, head: Head) -> Head:
+def before_network(walk: Walk, head: Head, norms: Mapping[ir.Value, Norm]) -> Head:
     """The same where a matrix, an activation and maybe a norm stand between the stream and the projection."""
     if head.start is None:
         return head
     found = find_matrices(walk, walk.behind(head.start)[0])
     if len(found) != 1:
         return head
-    return replace(head, norm=None, start=walk.behind(found[0].input)[0], network=True)
+    start = walk.behind(found[0].input)[0]
+    norm = norms.get(start)
+    if norm is not None and norm.skip is None:
+        return replace(head, norm=norm, start=norm.input, network=True)
+    return replace(head, norm=None, start=start, network=True)
 
 
 def _chain(walk: Walk, value: ir.Value) -> list[ir.Node]:

@@ -125,10 +125,10 @@ def read_structure(model: ir.Model, names: Mapping[str, Any] | None = None) -> S
         head = read_head(main, interface.logits, norms, tables)
         if head.start is not None:
             blocks, begin = read_stream(main, head.start, norms, attentions, head.norm)
-            inner = head if blocks else before_network(main, head)
+            inner = head if blocks else before_network(main, head, norms)
             if inner is not head and inner.start is not None:
                 head = inner
-                blocks, begin = read_stream(main, inner.start, norms, attentions, None)
+                blocks, begin = read_stream(main, inner.start, norms, attentions, inner.norm)
             layers = _layers(_with_norms(_with_last_norm(blocks, head.norm), norms))
             embedding = read_embedding(main, begin, norms, tables)
     return Structure(

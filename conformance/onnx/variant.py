@@ -145,17 +145,13 @@ def _position(structure: Structure) -> dict[str, Any]:
 def reads_both_ways(structure: Structure) -> bool:
     """Whether a graph is plainly an encoder of BERT's kind, which nobody expects to be causal.
 
-    No attention hides what comes later, nothing is cached, and it has what BERT's models alone have: norms behind
-    the sums and of the embedding, and a network before the vocabulary.
+    No attention hides what comes later, nothing is cached, and before the vocabulary stands a network, as a masked
+    language model has it.
     """
-    head, embedding = structure.head, structure.embedding
-    if structure.interface.states or not structure.attentions or head is None or embedding is None:
+    head = structure.head
+    if structure.interface.states or not structure.attentions or head is None or not head.network:
         return False
-    if any(attention.visibility.kind != "none" for attention in structure.attentions):
-        return False
-    blocks = [block for layer in structure.layers for block in layer.blocks]
-    behind = bool(blocks) and all(block.after is not None for block in blocks)
-    return head.network and behind and embedding.norm is not None
+    return all(attention.visibility.kind == "none" for attention in structure.attentions)
 
 
 def turned_part(structure: Structure) -> dict[int, float]:
