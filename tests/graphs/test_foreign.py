@@ -13,6 +13,7 @@ from onnx import helper, numpy_helper
 
 from conformance.cli import main
 from conformance.cli.options import open_pack
+from conformance.plan.own import Own
 from conformance.targets import resolve_target
 from graphs.handmade import Plan, build, save
 from graphs.plans import FOREIGN, GPT2
@@ -87,3 +88,30 @@ def test_a_classifier_is_refused(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["run", str(path), "-o", str(tmp_path / "report")])
     assert result.exit_code == 3
     assert "2 numbers for a sequence, none for a token, as a classifier gives" in result.output
+
+
+def test_weights_of_other_shapes_are_not_compared() -> None:
+    """A graph whose norm is of another width than its stream is another model; it is no defect of the pack."""
+    own = Own({}, {"norm1.weight": np.ones(12), "w_o": np.ones((4, 3))}, ("first",))
+    same = own.fitting({"norm1.weight": (12,), "w_o": (4, 3), "w_q": (3, 4)})
+    assert same is own
+    less = own.fitting({"norm1.weight": (32,), "w_o": (4, 3)})
+    assert set(less.parameters) == {"w_o"}
+    assert less.missing == ("first", "its norm1.weight is [12], and its other sizes ask for [32]")
+
+
+def test_queries_of_two_matrices_read_the_stream(tmp_path: Path) -> None:
+    """The first may be narrow: the residual comes from what that one reads."""
+    model = build(Plan())
+    for node in [n for n in model.graph.node if n.name.startswith("q_")]:
+        at = list(model.graph.node).index(node)
+        entry, weight = node.input
+        narrow, wide = f"{weight}_narrow", f"{weight}_wide"
+        model.graph.node.insert(
+            at, helper.make_node("MatMul", [entry, narrow], [narrow + "_out"], name=narrow)
+        )
+        node.input[0], node.input[1] = narrow + "_out", wide
+        for name, shape in ((narrow, (24, 5)), (wide, (5, 24))):
+            model.graph.initializer.append(numpy_helper.from_array(np.ones(shape, np.float32), name))
+    facts = facts_of(save(model, tmp_path / "model.onnx"))
+    assert {block.source for layer in facts.layers for block in layer.blocks} == {"stream"}
