@@ -47,7 +47,15 @@ def _visible(attention: AttentionFacts, mask: MaskFacts, causal: bool) -> Result
             Text("the mask is applied after the softmax", "掩码在 softmax 之后才施加"), "mask-after-softmax",
         )  # fmt: skip
     if mask.kind == "none":
-        return Finding(False, at, Text("there is no causal mask", "没有因果掩码"), "no-mask")
+        hint = "variant: {causal: false}"
+        return Finding(
+            False, at,
+            Text(
+                f"there is no causal mask (of a model that is to read both ways say so with --map: `{hint}`)",
+                f"没有因果掩码（若模型本应双向读取，请用 --map 声明：`{hint}`）",
+            ),
+            "no-mask",
+        )  # fmt: skip
     if mask.past_ignored:
         return Finding(
             False, at,

@@ -51,13 +51,15 @@ def rows(structure: Structure) -> int | None:
         places = {"GroupQueryAttention": 7, "RotaryEmbedding": 1 if node.domain in ("", "ai.onnx") else 2}
         place = places.get(node.op_type)
         table = node.inputs[place] if place is not None and len(node.inputs) > place else None
-        if node.op_type == "Gather" and structure.embedding is not None and node.inputs[1] is not None:
+        if node.op_type in ("Gather", "GatherND") and node.inputs[1] is not None:
             known = structure.walk.partial.known(node.inputs[1])
             counts = known is not None and known.size > 1 and known.min() != known.max()
-            table = node.inputs[0] if counts else None
+            by_row = node.op_type == "Gather" or (known is not None and known.shape[-1] == 1)
+            table = node.inputs[0] if counts and by_row else None
         shape = structure.walk.partial.shape(table)
         if table is not None and table in structure.walk.fixed and shape is not None and len(shape) == 2:
-            found.append(shape[0])
+            learned = structure.embedding is not None and structure.embedding.positions is not None
+            found.append(shape[0] - (variant.rows_before(structure) if learned else 0))
     return min(found) if found else None
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from conformance.onnx.fused import QUANTISED
 from conformance.onnx.norms import RMS_NORM
 from conformance.onnx.structure import Structure
+from conformance.onnx.visibility import BIASED
 
 BASES: dict[str, dict[str, Any]] = {
     # The named variants of the pack that a lone graph can be of, by what tells them apart.
@@ -27,6 +29,7 @@ def unusual(structure: Structure) -> list[str]:
     embedding = structure.embedding
     if embedding is not None and embedding.norm is not None:
         found.append("the embedding is normed")
+    found += _embedded(structure)
     if structure.head is not None and structure.head.network:
         found.append("the logits come from a network of their own behind the layers")
     kinds = {
@@ -43,7 +46,31 @@ def unusual(structure: Structure) -> list[str]:
         found.append("scores are capped")
     if any(a.visibility.kind == "window" for a in structure.attentions):
         found.append("attention sees a window")
+    if any(a.visibility.example == BIASED for a in structure.attentions):
+        found.append("scores get biases beside the mask")
     return found
+
+
+def _embedded(structure: Structure) -> list[str]:
+    """What the embedding does that no variant has."""
+    embedding = structure.embedding
+    if embedding is None:
+        return []
+    found = []
+    factor = embedding.scale
+    if factor is None or not (math.isclose(factor, 1, rel_tol=1e-6) or by_root_of_width(structure)):
+        by = "numbers that are not one" if factor is None else f"{factor:.6g}"
+        found.append(f"the embedding is multiplied by {by}")
+    if structure.positions_of_tokens:
+        found.append("the rows of its position table depend on which tokens there are")
+    return found
+
+
+def by_root_of_width(structure: Structure) -> bool:
+    """Whether the embedding is multiplied by √D."""
+    factor = None if structure.embedding is None else structure.embedding.scale
+    begin = structure.walk.partial.shape(structure.begin)
+    return bool(factor is not None and begin and math.isclose(factor, math.sqrt(begin[-1]), rel_tol=1e-4))
 
 
 def normed_by_head(structure: Structure) -> bool:
@@ -74,6 +101,7 @@ def foreign(structure: Structure) -> list[str]:
         found.append("queries and keys are normed")
     if structure.embedding is not None and structure.embedding.norm is not None:
         found.append("the embedding is normed")
+    found += _embedded(structure)
     if structure.head is not None and structure.head.network:
         found.append("the logits come from a network of their own behind the layers")
     kinds = [
@@ -87,6 +115,8 @@ def foreign(structure: Structure) -> list[str]:
         found.append("scores are capped")
     if attentions and all(a.visibility.kind == "window" for a in attentions):
         found.append("attention sees a window")
+    if attentions and all(a.visibility.example == BIASED for a in attentions):
+        found.append("scores get biases beside the mask")
     return found
 
 
@@ -111,6 +141,7 @@ def declared(choices: dict[str, Any], beyond: list[str]) -> dict[str, Any] | str
     }[base]
     usual = {
         "norm_placement": "pre", "norm_eps": 1e-5, "final_norm": True, "rope_theta": 10000.0, "rope_layout": "half",
+        "rotary_fraction": 1,
         "causal": True, "tie_embeddings": False, "embed_scale": 1, "qk_norm": "none", **own,
     }  # fmt: skip
     differs = {k: v for k, v in choices.items() if v is not None and usual.get(k) != v}

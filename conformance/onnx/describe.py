@@ -250,7 +250,8 @@ def _block(block: Block, index: dict[Any, int]) -> facts.BlockFacts:
     matrices = [named(block.branch.weight)]
     network = block.feed_forward
     if network is not None:
-        matrices = [named(p.weight) for p in (network.first, network.up, network.down) if p is not None]
+        parts = [p for p in (network.first, network.up, network.down) if p is not None]
+        matrices = list(dict.fromkeys(named(p.weight) for p in parts))  # gate and up may be one
     return facts.BlockFacts(
         place(block.node),
         block.kind,

@@ -60,14 +60,18 @@ def read_head(walk: Walk, logits: ir.Value, norms: Mapping[ir.Value, Norm], tabl
     return Head(projection, True if same else None, norm, start)
 
 
-def before_network(walk: Walk, head: Head) -> Head:
+def before_network(walk: Walk, head: Head, norms: Mapping[ir.Value, Norm]) -> Head:
     """The same where a matrix, an activation and maybe a norm stand between the stream and the projection."""
     if head.start is None:
         return head
     found = find_matrices(walk, walk.behind(head.start)[0])
     if len(found) != 1:
         return head
-    return replace(head, norm=None, start=walk.behind(found[0].input)[0], network=True)
+    start = walk.behind(found[0].input)[0]
+    norm = norms.get(start)
+    if norm is not None and norm.skip is None:
+        return replace(head, norm=norm, start=norm.input, network=True)
+    return replace(head, norm=None, start=start, network=True)
 
 
 def _chain(walk: Walk, value: ir.Value) -> list[ir.Node]:
@@ -132,8 +136,8 @@ def read_embedding(
             table = walk_fixed(walk, node.inputs[0])
             if table in tables:
                 tokens = table
-            elif positions is None or not _by_one_row(walk, at):
-                positions = table
+            else:
+                positions = _of_positions(walk, positions, table, at)
         elif walk.moves(node) and node.inputs[0] is not None:
             todo.append(node.inputs[0])
         elif node.op_type in ("Add", "Sum"):
@@ -142,8 +146,7 @@ def read_embedding(
                     continue
                 gathered = _gathered(walk, other)
                 if gathered is not None and gathered not in tables:
-                    if positions is None or not _by_one_row(walk, other):
-                        positions = gathered
+                    positions = _of_positions(walk, positions, gathered, other)
                 elif walk.unknown(other):
                     todo.append(other)
                 else:
@@ -164,6 +167,17 @@ def read_embedding(
     if tokens is None:
         return None
     return Embedding(tokens, positions, added, scale, begin, norm)
+
+
+def _of_positions(walk: Walk, before: ir.Value | None, table: ir.Value, value: ir.Value) -> ir.Value:
+    """Which of two tables that are added is that of positions: the one of segments is the shorter by far.
+
+    `value` is looked up in `table`. Of a table that is read at one row throughout it is not the one.
+    """
+    if before is None:
+        return table
+    rows = [(walk.partial.shape(one) or (0,))[0] for one in (before, table)]
+    return before if _by_one_row(walk, value) or rows[1] < rows[0] else table
 
 
 def _by_one_row(walk: Walk, value: ir.Value) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from conformance.onnx.operators import Array
 from conformance.onnx.projections import Projection, find_projection
 from conformance.onnx.walk import Walk
 
@@ -36,6 +37,14 @@ BIASED: Mapping[str, str] = {"BiasGelu": "gelu", "FastGelu": "gelu_tanh"}
 
 
 @dataclass(frozen=True)
+class Half:
+    """Columns of a matrix that has those of gate and up: which they are, and the value that holds them alone."""
+
+    value: ir.Value
+    columns: Array
+
+
+@dataclass(frozen=True)
 class FeedForward:
     """One feed-forward network. `kind` is one of the document's, another activation or unknown."""
 
@@ -49,6 +58,8 @@ class FeedForward:
     """What goes into the last matrix."""
     added: ir.Value | None = None
     """A bias of the first matrix that the operator of the activation adds."""
+    halves: tuple[Half, Half] | None = None
+    """Gate and up where they are columns of one matrix, which then is both `first` and `up`."""
 
     @property
     def bias(self) -> ir.Value | None:
@@ -69,6 +80,9 @@ def read_feed_forward(walk: Walk, down: Projection) -> FeedForward | None:
             added, kind = _biased(walk, first, hidden)
             if kind is not None:
                 return FeedForward(kind, first.input, first, None, down, hidden, added)
+            packed = _packed(walk, first, hidden, down)
+            if packed is not None:
+                return packed
         return FeedForward(kind or "unknown", first.input, first, None, down, hidden)
     if len(found) != 2:
         return None
@@ -130,6 +144,47 @@ def _gated(walk: Walk, matrices: list[Projection], hidden: ir.Value, down: Proje
     up, (gate, kind) = sides[plain[0]][0], sides[1 - plain[0]]
     named = GATED.get(kind or "", f"gated {kind or 'unknown'}")
     return FeedForward(named, gate.input, gate, up, down, hidden)
+
+
+def _packed(walk: Walk, both: Projection, hidden: ir.Value, down: Projection) -> FeedForward | None:
+    """activation(gate) · up where one matrix makes both; None where it is not that."""
+    node = hidden.producer()
+    if node is None or node.op_type != "Mul" or len(node.inputs) != 2:
+        return None
+    sides = []
+    for value in node.inputs:
+        half = None if value is None else _half(walk, both.output, value)
+        if half is None or value is None:
+            return None
+        sides.append((half, activation(walk, half.value, value)))
+    plain = [i for i, (_, kind) in enumerate(sides) if kind == "none"]
+    if len(plain) != 1:
+        return None
+    up, (gate, kind) = sides[plain[0]][0], sides[1 - plain[0]]
+    named = GATED.get(kind or "", f"gated {kind or 'unknown'}")
+    return FeedForward(named, both.input, both, both, down, hidden, halves=(gate, up))
+
+
+def _half(walk: Walk, both: ir.Value, side: ir.Value) -> Half | None:
+    """The last value on the way to one factor that only holds columns of `both`, and which."""
+    shape = walk.partial.shape(both)
+    passed = walk.between(both, side)
+    if shape is None or passed is None:
+        return None
+    numbered = np.broadcast_to(np.arange(shape[-1]), shape)
+    for node in sorted(passed, key=lambda node: -walk.order[node]):
+        if not walk.moves(node):
+            continue
+        for value in node.outputs:
+            made = walk.evaluated(value, both, numbered) if walk.partial.shape(value) else None
+            if made is None or made.ndim != len(shape) or made.shape[:-1] != shape[:-1]:
+                continue
+            columns = made.reshape(-1, made.shape[-1])
+            if 2 * columns.shape[1] != shape[-1] or not (columns == columns[0]).all():
+                continue
+            if value is side or walk.between(value, side) is not None:
+                return Half(value, columns[0])
+    return None
 
 
 def activation(walk: Walk, start: ir.Value, end: ir.Value) -> str | None:

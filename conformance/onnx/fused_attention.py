@@ -122,13 +122,7 @@ def _masked(
         return UNKNOWN, None
     seen = visibility.classify(main)
     if looks.padded is not None:
-        hides = None
-        if padded is not None and padded.shape == main.shape:
-            hides = bool((padded[0, :, -1, 0] < main[0, :, -1, 0]).all())
-        elif padded is not None:
-            wide = np.broadcast_to(main, np.broadcast_shapes(main.shape, padded.shape))
-            padded = np.broadcast_to(padded, wide.shape)
-            hides = bool((padded[0, :, -1, 0] < wide[0, :, -1, 0]).all())
+        hides = None if padded is None else visibility.pads(main, padded)
         seen = replace(seen, padding=hides)
     prefill = None if looks.prefill is None else UNKNOWN if early is None else visibility.classify(early)
     return seen, prefill

@@ -43,7 +43,7 @@ def visible(
     seen = visibility.classify(main)
     if looks.padded is not None:
         padded = _added(looks.padded, first, source, heads, looks.batch, q_first)
-        seen = replace(seen, padding=None if padded is None else _hides_more(main, padded))
+        seen = replace(seen, padding=None if padded is None else visibility.pads(main, padded))
     prefill = None
     if looks.prefill is not None:
         early = _added(looks.prefill, first, source, heads, looks.batch, q_first)
@@ -72,10 +72,3 @@ def _added(
     if not heads.batch_first:
         split = split.swapaxes(0, 1)
     return split if q_first else split.swapaxes(-1, -2)
-
-
-def _hides_more(plain: Array, padded: Array) -> bool:
-    """Whether padding changes what the first sequence sees, and hides it from queries behind it."""
-    if plain.shape != padded.shape:
-        return False
-    return bool((padded[0, :, -1, 0] < plain[0, :, -1, 0]).all())

@@ -143,6 +143,17 @@ def check_ends(structure: Structure) -> None:
             raise Unreadable(
                 f"{note}; its {what} are {listed}", f"write `{role}: NAME` into a file and pass it with --map"
             )
+    assert interface.logits is not None
+    shape = structure.walk.partial.shape(interface.logits)
+    one_each = shape is not None and len(shape) == 2 and shape[0] == structure.setting.batch
+    if shape is not None and one_each and shape[1] != variant.vocabulary(structure):
+        raise Unreadable(
+            f"its output {named(interface.logits)} is [{shape[0]}, {shape[1]}] for tokens "
+            f"[{structure.setting.batch}, {structure.setting.tokens}]: {shape[1]} numbers for a sequence, none for "
+            "a token, as a classifier gives",
+            "what is graded are the scores of the next token, [batch, length, vocabulary]; "
+            "`conformance inspect` reads it all the same",
+        )
 
 
 IN_PLACE = 1 << 16
@@ -280,7 +291,7 @@ def _known(structure: Structure, tied: bool | None) -> dict[str, Any]:
     familiar = [kind for kind in kinds if kind in FAMILIAR]
     if familiar:
         choices["ffn"] = variant.agreed(familiar)
-    choices["causal"] = True
+    choices["causal"] = not variant.reads_both_ways(structure)
     if tied is not None:
         choices["tie_embeddings"] = tied
     if choices.get("position") == "rope":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 USUAL = (1e4, 1e5, 2e5, 5e5, 1e6, 2e6, 5e6, 1e7, 1e8)
 """Bases that models have; a measured one this near is one of them."""
 NEAR = 2e-3
+UNMOVED = 1e-6
+"""What a feature may change by that is handed on as it is."""
+SLOW = 1e-3
+"""What a pair changes by at most behind which there may be slower ones, whose turning is not seen."""
 NEAR_FLOAT16 = 2e-2
 """The same of tables in float16, where a base cannot be told any better."""
 
@@ -26,23 +30,32 @@ NEAR_FLOAT16 = 2e-2
 class Rope:
     """How features are turned. What can't be told is None.
 
-    `offset` is by how much the positions used differ from those that the tokens have.
+    `offset` is by how much the positions used differ from those that the tokens have, `turned` how many features
+    of a head turn, the first of it.
     """
 
     layout: str | None
     theta: float | None
     offset: int | None
     note: str = ""
+    turned: int | None = None
 
     def plain(self) -> dict[str, Any]:
         """As JSON."""
-        return {"layout": self.layout, "theta": self.theta, "offset": self.offset, "note": self.note}
+        return {
+            "layout": self.layout,
+            "theta": self.theta,
+            "offset": self.offset,
+            "note": self.note,
+            "turned": self.turned,
+        }
 
 
 def measure(walk: Walk, rotation: Rotation, positions: Array) -> Rope:
     """The layout and base of a rotation, where the tokens stand at `positions` [T]."""
     if rotation.fused:
-        return _operator(walk, rotation.node, positions)
+        made = _operator(walk, rotation.node, positions)
+        return replace(made, turned=_told(walk, rotation.node))
     shape = walk.partial.shape(rotation.start)
     out_shape = walk.partial.shape(rotation.output)
     if shape is None or out_shape is None or shape[-1] % 2 or len(shape) < 3:
@@ -56,12 +69,13 @@ def measure(walk: Walk, rotation: Rotation, positions: Array) -> Rope:
         return Rope(None, None, None, "not read")
     # The other feature that the first one reaches is its partner.
     partner = int(np.argmax(np.abs(np.where(np.arange(width) == 0, 0, at)).max(axis=0)))
-    layout = {width // 2: "half", 1: "interleaved"}.get(partner)
-    if width == 2:
-        layout = "half"
-    if layout is None or np.abs(at[:, partner]).max() < 1e-6:
+    if np.abs(at[:, partner]).max() < 1e-6:
         return Rope(None, None, None, f"feature 0 is turned with feature {partner}")
-    cosines, sines = _pair(layout, width)
+    count = _turned(walk, rotation, shape, partner, len(positions))
+    layout = None if count is None else {1: "interleaved", count // 2: "half"}.get(partner)
+    if count is None or layout is None:
+        return Rope(None, None, None, f"feature 0 is turned with feature {partner}")
+    cosines, sines = _pair(layout, count)
     turned = _by_position_of(walk, rotation, shape, cosines, len(positions), width)
     back = _by_position_of(walk, rotation, shape, sines, len(positions), width)
     if turned is None or back is None:
@@ -70,7 +84,33 @@ def measure(walk: Walk, rotation: Rotation, positions: Array) -> Rope:
     if not (np.allclose(back[:, sines], cos, atol=1e-4) and np.allclose(back[:, cosines], -sin, atol=1e-4)):
         opposite = np.allclose(back[:, cosines], sin, atol=1e-4)
         return Rope(layout, None, None, "no rotation" + (": a sign is wrong" if opposite else ""))
-    return _base(layout, cos, sin, positions)
+    return replace(_base(layout, cos, sin, positions), turned=count)
+
+
+def _turned(walk: Walk, rotation: Rotation, shape: tuple[int, ...], partner: int, length: int) -> int | None:
+    """How many of a head's features turn, the first of it; None where it is not so."""
+    width = shape[-1]
+    if partner > 1:  # halves: feature 0 turns with the first of the second half
+        count = 2 * partner
+    else:
+        ones = _by_position_of(walk, rotation, shape, list(range(width)), length, width)
+        if ones is None:
+            return None
+        moved = np.flatnonzero(np.abs(ones - 1).max(axis=0) > UNMOVED)
+        count = width if not moved.size else 2 * (int(moved[-1]) // 2 + 1)
+        # Pairs that turn too slowly to be seen follow others that are nearly as slow.
+        slowest = np.abs(ones[:, count - 2 : count] - 1).max()
+        if slowest < SLOW:
+            count = width
+    if count == width:
+        return count
+    if count > width:
+        return None
+    rest = list(range(count, width))
+    kept = _by_position_of(walk, rotation, shape, rest, length, width)
+    if kept is None or not np.allclose(kept, np.arange(width) >= count, atol=UNMOVED):
+        return None
+    return count
 
 
 def _pair(layout: str, width: int) -> tuple[list[int], list[int]]:
@@ -166,6 +206,14 @@ def _operator(walk: Walk, node: ir.Node, positions: Array) -> Rope:
     if cos.ndim == 3 and cos.shape[1] == len(positions):
         return _base(layout, cos[-1], sin[-1], positions)
     return Rope(layout, None, None, "its positions are not read")
+
+
+def _told(walk: Walk, node: ir.Node) -> int | None:
+    """How many features an operator turns: as many as its tables have, twice."""
+    own = node.domain in ("", "ai.onnx")
+    place = 7 if node.op_type == "GroupQueryAttention" else 1 if own else 2
+    table = walk.partial.shape(node.inputs[place]) if len(node.inputs) > place else None
+    return 2 * table[-1] if table else None
 
 
 def _inside(walk: Walk, node: ir.Node, positions: Array) -> Rope:

@@ -170,14 +170,32 @@ def _block(
     attention, network, entry = _ended_by(walk, projection, by_output)
     norm, reads = None, None
     if entry is not None:
-        entry, _ = walk.behind(entry)
-        norm = norms.get(entry)
-        reads = entry if norm is None else (norm.total or walk.behind(norm.input)[0])
+        entry, norm, reads = _entered(walk, entry, norms, stream)
         if norm is not None and entry is stream:  # post-norm: the branch reads the normed stream itself
             norm, reads = None, entry
     fused = norms.get(value)
     output = fused.total if fused is not None and fused.skip is not None else value
     return Block(node, output, stream, projection, attention, network, norm, reads, after)
+
+
+def _entered(
+    walk: Walk, entry: ir.Value, norms: Mapping[ir.Value, Norm], stream: ir.Value
+) -> tuple[ir.Value, Norm | None, ir.Value]:
+    """(what a branch's first matrix takes, the norm before it, what the branch reads before that).
+
+    Queries may come of two matrices, a narrow one first and a norm between them.
+    """
+    width = walk.partial.shape(stream)
+    while True:
+        entry, _ = walk.behind(entry)
+        norm = norms.get(entry)
+        reads = entry if norm is None else (norm.total or walk.behind(norm.input)[0])
+        read = walk.partial.shape(reads)
+        narrow = width is not None and read is not None and read[-1:] != width[-1:]
+        before = find_projection(walk, reads) if narrow else None
+        if before is None:
+            return entry, norm, reads
+        entry = before.input
 
 
 def _alone(

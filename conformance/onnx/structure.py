@@ -16,6 +16,7 @@ from conformance.onnx.ends import (
     read_embedding,
     read_head,
     token_tables,
+    walk_fixed,
 )
 from conformance.onnx.fused_attention import find_fused
 from conformance.onnx.interface import Interface, Setting, find_interface, inputs_of
@@ -24,6 +25,7 @@ from conformance.onnx.operators import Array
 from conformance.onnx.partial import Misfit, Partial, attributes_of, evaluate
 from conformance.onnx.rope import Rope, measure
 from conformance.onnx.stream import Block, read_stream
+from conformance.onnx.visibility import PADDING
 from conformance.onnx.walk import Looks, Walk
 
 if TYPE_CHECKING:
@@ -73,6 +75,8 @@ class Structure:
     begin: ir.Value | None
     embedding: Embedding | None
     position_offset: int | None
+    positions_of_tokens: bool
+    """Whether rows are looked up in the position table by numbers that depend on the tokens themselves."""
     misfits: tuple[Misfit, ...]
     tried: Setting
     """The sizes at which those do not fit; `setting` has sizes at which they do, where there are any."""
@@ -103,7 +107,7 @@ def read_structure(model: ir.Model, names: Mapping[str, Any] | None = None) -> S
         setting, main = _fitting(graph, interface, setting, main)
     padded = None
     if interface.attention_mask is not None:
-        padded = _walk(graph, interface, replace(setting, padding=2))
+        padded = _walk(graph, interface, replace(setting, padding=PADDING))
     prefill = _walk(graph, interface, replace(setting, past=0)) if interface.states else None
     looks = Looks(main, padded, prefill, setting.batch, states)
     norms = find_norms(main)
@@ -121,10 +125,10 @@ def read_structure(model: ir.Model, names: Mapping[str, Any] | None = None) -> S
         head = read_head(main, interface.logits, norms, tables)
         if head.start is not None:
             blocks, begin = read_stream(main, head.start, norms, attentions, head.norm)
-            inner = head if blocks else before_network(main, head)
+            inner = head if blocks else before_network(main, head, norms)
             if inner is not head and inner.start is not None:
                 head = inner
-                blocks, begin = read_stream(main, inner.start, norms, attentions, None)
+                blocks, begin = read_stream(main, inner.start, norms, attentions, inner.norm)
             layers = _layers(_with_norms(_with_last_norm(blocks, head.norm), norms))
             embedding = read_embedding(main, begin, norms, tables)
     return Structure(
@@ -139,7 +143,7 @@ def read_structure(model: ir.Model, names: Mapping[str, Any] | None = None) -> S
         layers,
         begin,
         embedding,
-        _position_offset(main, embedding, positions),
+        *_position_rows(main, embedding, positions),
         misfits,
         tried,
         tuple(_random(graph)),
@@ -266,22 +270,26 @@ def _layers(blocks: Sequence[Block]) -> tuple[Layer, ...]:
     return tuple(Layer(tuple(layer)) for layer in layers)
 
 
-def _position_offset(walk: Walk, embedding: Embedding | None, positions: Array) -> int | None:
-    """By how much the rows of a learned table differ from the tokens' positions."""
-    if embedding is None or embedding.positions is None:
-        return None
-    from conformance.onnx.ends import walk_fixed
+def _position_rows(walk: Walk, embedding: Embedding | None, positions: Array) -> tuple[int | None, bool]:
+    """By how much the rows of a learned table differ from the tokens' positions, and whether tokens make them.
 
+    A difference is None where there is no one number.
+    """
+    if embedding is None or embedding.positions is None:
+        return None, False
+    of_tokens = False
     for node in walk.graph:
         table = node.inputs[0] if node.op_type == "Gather" and node.inputs else None
         if table is None or table not in walk.fixed or walk_fixed(walk, table) is not embedding.positions:
             continue
         rows = walk.partial.known(node.inputs[1])
-        if rows is not None and rows.size and rows.shape[-1] == len(positions):
+        if rows is None:
+            of_tokens = True
+        elif rows.size and rows.shape[-1] == len(positions):
             difference = rows.reshape(-1, len(positions)) - positions
             if (difference == difference.reshape(-1)[0]).all():
-                return int(difference.reshape(-1)[0])
-    return None
+                return int(difference.reshape(-1)[0]), False
+    return None, of_tokens
 
 
 def _random(graph: ir.Graph) -> list[ir.Node]:

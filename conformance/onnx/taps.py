@@ -68,7 +68,10 @@ def _layer(structure: Structure, layer: Layer) -> Iterator[Tap]:
             yield from _stream(structure, "norm2", fed.norm.output)
         network = fed.feed_forward
         if network is not None:
-            if network.up is not None:
+            if network.halves is not None:
+                for name, half in zip(("ffn_gate", "ffn_up"), network.halves, strict=True):
+                    yield from _stream(structure, name, half.value)
+            elif network.up is not None:
                 yield from _stream(structure, "ffn_gate", network.first.output)
                 yield from _stream(structure, "ffn_up", network.up.output)
             elif network.added is None:

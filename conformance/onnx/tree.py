@@ -42,7 +42,9 @@ def _lines(facts: GraphFacts, say: Say) -> Iterator[str]:
     yield f"├─ {say('caches')}: {caches}"
     yield f"├─ {say('embedding')}: {facts.embedding or say(UNKNOWN)}{_positions(facts, say)}"
     yield from _layers(facts, say)
-    yield f"├─ {say('final norm')}: {_norm(facts.final_norm, say)}"
+    # Behind logits whose matrix was not found nothing was looked for.
+    unfound = facts.final_norm is None and facts.vocabulary_weight is None
+    yield f"├─ {say('final norm')}: {say(UNKNOWN) if unfound else _norm(facts.final_norm, say)}"
     tied = {True: ", tied to the embedding", None: ", a tensor of its own", False: ", not tied"}[facts.tied]
     weight = facts.vocabulary_weight
     yield f"├─ {say('vocabulary projection')}: {say(UNKNOWN) if weight is None else weight + say(tied)}"
@@ -154,13 +156,13 @@ def _attention(attention: AttentionFacts, say: Say) -> Iterator[str]:
     if without is not None and (without.kind, without.offset) != (attention.mask.kind, attention.mask.offset):
         yield f"├─ {say('mask without a past')}: {_mask(without, say)}"
     for name, operand in (("q", attention.q), ("k", attention.k), ("v", attention.v)):
-        yield f"├─ {name}: {_operand(operand, say)}"
+        yield f"├─ {name}: {_operand(operand, attention.d_head, say)}"
     for problem in attention.problems:
         yield f"├─ {say('note')}: {say(problem)}"
     yield f"├─ {say('output projection')}: {say('found' if attention.output is not None else UNKNOWN)}"
 
 
-def _operand(operand: OperandFacts | None, say: Say) -> str:
+def _operand(operand: OperandFacts | None, width: int | None, say: Say) -> str:
     if operand is None or operand.projection is None:
         return say(UNKNOWN if operand is None else "projection unknown")
     parts = [say("projected with bias" if operand.bias else "projected")]
@@ -169,9 +171,10 @@ def _operand(operand: OperandFacts | None, say: Say) -> str:
     if operand.rope is not None:
         layout, theta = operand.rope["layout"] or say(UNKNOWN), operand.rope["theta"]
         base = say(UNKNOWN) if theta is None else format(theta, "g")
-        offset = operand.rope["offset"]
+        offset, turned = operand.rope["offset"], operand.rope["turned"]
         parts.append(
             say("RoPE {0}, base {1}").format(layout, base)
+            + (say(", of the first {0} features").format(turned) if turned and turned != width else "")
             + (say(", positions {0:+d}").format(offset) if offset else "")
             + (f" ({say(operand.rope['note'])})" if operand.rope["note"] else "")
         )

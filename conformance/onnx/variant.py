@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Hashable, Iterable
 from typing import Any, TypeVar
 
-from conformance.onnx.declaring import normed_by_head
+from conformance.onnx.declaring import by_root_of_width, normed_by_head
 from conformance.onnx.ends import token_tables
 from conformance.onnx.norms import LAYER_NORM
 from conformance.onnx.structure import Structure
@@ -35,6 +34,8 @@ def sizes(structure: Structure) -> dict[str, int | None]:
     if structure.embedding is not None and structure.embedding.positions is not None:
         table = structure.embedding.positions.shape
         positions = int(table[0]) if table is not None and isinstance(table[0], int) else None
+        if positions is not None:
+            positions -= rows_before(structure)
     hidden = [walk.partial.shape(network.hidden) for network in networks]
     rows, columns = _token_table(structure)
     return {
@@ -50,6 +51,11 @@ def sizes(structure: Structure) -> dict[str, int | None]:
     }
 
 
+def rows_before(structure: Structure) -> int:
+    """How many rows of the position table stand before that of position 0."""
+    return max(structure.position_offset or 0, 0)
+
+
 def _token_table(structure: Structure) -> tuple[int | None, int | None]:
     """Rows and columns of the table that the tokens are looked up in."""
     for table in token_tables(structure.walk, structure.interface.tokens):
@@ -57,6 +63,11 @@ def _token_table(structure: Structure) -> tuple[int | None, int | None]:
         if shape is not None and len(shape) == 2:
             return shape
     return None, None
+
+
+def vocabulary(structure: Structure) -> int | None:
+    """How many tokens the table of the embedding has; None where it was not found."""
+    return _token_table(structure)[0]
 
 
 def _declared_last(structure: Structure) -> int | None:
@@ -109,28 +120,48 @@ def choices(structure: Structure) -> dict[str, Any]:
 def _position(structure: Structure) -> dict[str, Any]:
     ropes = [r for a in structure.attentions for w in "qk" if (r := structure.rope_of(a, w)) is not None]
     embedding = structure.embedding
+    scaled = {"embed_scale": "sqrt(D)"} if embedding is not None and by_root_of_width(structure) else {}
     if ropes:
         theta = agreed(r.theta for r in ropes if r.theta is not None)
         layout = agreed(r.layout for r in ropes if r.layout is not None)
-        found: dict[str, Any] = {"position": "rope"}
+        found: dict[str, Any] = {"position": "rope", **scaled}
         if layout is not None:
             found["rope_layout"] = layout
         if theta is not None:
             found["rope_theta"] = rounded(theta)
+        part = agreed(turned_part(structure).values())
+        if part is not None and part < 1:
+            found["rotary_fraction"] = part
         return found
     if embedding is None:
         return {}
-    scale = embedding.scale
-    more: dict[str, Any] = {}
-    if scale is not None and abs(scale - 1) > 1e-6:
-        begin = structure.walk.partial.shape(structure.begin)
-        if begin and abs(scale / math.sqrt(begin[-1]) - 1) < 1e-4:
-            more["embed_scale"] = "sqrt(D)"
     if embedding.positions is not None:
-        return {"position": "learned", **more}
+        return {"position": "learned", **scaled}
     if embedding.added is not None:
-        return {"position": "sinusoidal", **more}
-    return {"position": "none", **more}
+        return {"position": "sinusoidal", **scaled}
+    return {"position": "none", **scaled}
+
+
+def reads_both_ways(structure: Structure) -> bool:
+    """Whether a graph is plainly an encoder of BERT's kind, which nobody expects to be causal.
+
+    No attention hides what comes later, nothing is cached, and before the vocabulary stands a network, as a masked
+    language model has it.
+    """
+    head = structure.head
+    if structure.interface.states or not structure.attentions or head is None or not head.network:
+        return False
+    return all(attention.visibility.kind == "none" for attention in structure.attentions)
+
+
+def turned_part(structure: Structure) -> dict[int, float]:
+    """Of each attention whose features turn, which part of a head does, as far as it was read."""
+    found = {}
+    for i, attention in enumerate(structure.attentions):
+        rope = structure.rope_of(attention, "q") or structure.rope_of(attention, "k")
+        if rope is not None and rope.turned and attention.d_head:
+            found[i] = rope.turned / attention.d_head
+    return found
 
 
 def _bias(structure: Structure) -> str | None:

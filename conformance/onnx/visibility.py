@@ -9,6 +9,9 @@ import numpy as np
 
 from conformance.onnx.operators import Array
 
+BIASED = "scores get other numbers than a mask's"
+"""What is added is no mask alone: biases by distance, for instance."""
+
 
 @dataclass(frozen=True)
 class Visibility:
@@ -51,19 +54,43 @@ def classify(added: Array) -> Visibility:
     Anything below a thousandth of the lowest number counts as hidden: a fill is one number, and
     biases by distance are small beside it.
     """
-    finite = added[np.isfinite(added)]
-    lowest = float(finite.min(initial=0.0))
-    if np.isneginf(added).any():
-        hidden, fill = np.isneginf(added), -np.inf
-    elif lowest < 0:
-        hidden, fill = added <= lowest / 2, lowest
-        if len(np.unique(added[~hidden])) > 1 or (len(np.unique(added[hidden])) > 1 and lowest > -1e3):
-            return Visibility("unknown", example="scores get other numbers than a mask's")
-    else:
+    hidden, fill = _hidden(added)
+    if fill < 0:
+        faint = np.isfinite(fill) and fill > -1e3 and len(np.unique(added[hidden])) > 1
+        if faint or len(np.unique(added[~hidden])) > 1:
+            return Visibility("unknown", example=BIASED)
+    elif fill == 0:
         if (added != 0).any():
-            return Visibility("unknown", example="scores get other numbers than a mask's")
+            return Visibility("unknown", example=BIASED)
         return Visibility("none")
-    return replace_fill(pattern(~hidden), float(fill))
+    return replace_fill(pattern(~hidden), fill)
+
+
+def _hidden(added: Array) -> tuple[Array, float]:
+    """Which scores a mask hides, and with which fill; 0 where it hides none."""
+    if np.isneginf(added).any():
+        return np.isneginf(added), -np.inf
+    lowest = float(added[np.isfinite(added)].min(initial=0.0))
+    return added <= lowest / 2 if lowest < 0 else np.zeros(added.shape, bool), lowest
+
+
+PADDING = 2
+"""How many tokens at the beginning of the first sequence are padding where that is tried."""
+
+
+def pads(plain: Array, padded: Array) -> bool | None:
+    """Whether padding hides its keys in the first sequence: from all queries behind it that see them without padding.
+
+    Both are added to scores: batch, head, query, key. None where no query sees those keys, as behind a window.
+    """
+    shape = np.broadcast_shapes(plain.shape, padded.shape)
+    queries, keys = shape[-2:]
+    behind = np.arange(queries) + keys - queries >= PADDING
+    before, after = (np.broadcast_to(a, shape)[0][:, behind, :PADDING] for a in (plain, padded))
+    seen = ~np.broadcast_to(_hidden(plain)[0], shape)[0][:, behind, :PADDING]
+    if not seen.any():
+        return None
+    return bool((after < before)[seen].all())
 
 
 def replace_fill(seen: Visibility, fill: float) -> Visibility:

@@ -15,6 +15,7 @@ from conformance.onnx.operators import Array
 from conformance.onnx.projections import Projection
 from conformance.onnx.stream import Block
 from conformance.onnx.structure import Structure
+from conformance.onnx.variant import rows_before
 from conformance.onnx.walk import Walk
 
 if TYPE_CHECKING:
@@ -84,7 +85,10 @@ def _ends(structure: Structure) -> list[Weight]:
         raise NotRead("the embedding")
     found.append(Weight("embed", embedding.tokens))
     if embedding.positions is not None:
-        found.append(Weight("position_embed", embedding.positions))
+        before = rows_before(structure)
+        table = structure.walk.partial.shape(embedding.positions)
+        rows = np.arange(before, table[0]) if before and table is not None else None
+        found.append(Weight("position_embed", embedding.positions, index=rows))
     if head is None or head.projection is None:
         raise NotRead("the vocabulary projection")
     if head.norm is not None and not any(
@@ -113,11 +117,17 @@ def _block(structure: Structure, layer: int, block: Block) -> Iterator[Weight]:
     walk = structure.walk
     down_bias = network.down.bias or _skip_bias(block)
     if network.up is not None:
-        for short, projection in (("w_gate", network.first), ("w_up", network.up), ("w_down", network.down)):
+        gate, up = (None, None) if network.halves is None else (half.columns for half in network.halves)
+        for short, projection, columns in (
+            ("w_gate", network.first, gate), ("w_up", network.up, up), ("w_down", network.down, None),
+        ):  # fmt: skip
             if projection.bias is not None or (short == "w_down" and down_bias is not None):
                 raise NotRead(f"a bias in the gated network of layer {layer}, which the document has not")
-            yield _matrix(walk, f"{prefix}ffn.{short}", projection)
+            yield _matrix(walk, f"{prefix}ffn.{short}", projection, columns, axis=1)
         return
+    wide = [walk.partial.shape(value) for value in (network.first.output, network.down.input)]
+    if network.kind == "unknown" and len({None if shape is None else shape[-1] for shape in wide}) > 1:
+        raise NotRead(f"the network of layer {layer}, whose matrices do not fit each other")
     yield _matrix(walk, f"{prefix}ffn.w_1", network.first)
     yield _matrix(walk, f"{prefix}ffn.w_2", network.down)
     if network.bias is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any
@@ -63,6 +63,24 @@ class Own:
         """A size by its name in `config`."""
         own = self.sizes.get(name)
         return otherwise if own is None else own
+
+    def fitting(self, shapes: Mapping[str, tuple[int, ...]]) -> Own:
+        """Without weights whose shapes the program could not read, the reason for the first among what is missing.
+
+        `shapes` are those that the program has for these sizes. A model of another kind may have such weights, an
+        attention with matrices of low rank for instance.
+        """
+        misfits = {
+            name: array.shape
+            for name, array in self.parameters.items()
+            if name in shapes and array.shape != shapes[name]
+        }
+        if not misfits:
+            return self
+        name = next(iter(misfits))
+        reason = f"its {name} is {list(misfits[name])}, and its other sizes ask for {list(shapes[name])}"
+        kept = {n: array for n, array in self.parameters.items() if n not in misfits}
+        return replace(self, parameters=kept, missing=(*self.missing, reason))
 
     def symbols(self, pack: Pack) -> dict[str, int]:
         """Its sizes by the symbols of the pack's axes."""

@@ -289,6 +289,9 @@ def instantiate(
     function = operation.function
     if operation.with_context and case.given.get("context") is not None:
         function = operation.with_context
+    if own is not None:
+        declared = parameter_axes(pack.program, function, choices, layers)
+        own = own.fitting({name: tuple(sizes[a] for a in p.axes) for name, p in declared.items()})
     scenario = Scenario(
         pack,
         operation,

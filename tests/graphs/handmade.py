@@ -5,7 +5,7 @@ The weights are drawn by canonical name, so that what is read off a file can be 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,14 @@ class Plan:
     ff: int = 20
     vocab: int = 23
     rows: int = 64
+    rows_before: int = 0  # of the position table, before that of position 0
+    rotary: int = 0  # how many features of a head turn, the first; 0: all
+    packed_gate: str = (
+        ""  # gate and up in one matrix, cut apart by split, slice, or the up columns first: turned
+    )
+    embed_factor: float = 1.0
+    window: int = 0  # how many tokens a query sees at most; 0: all
+    distance_bias: bool = False  # scores get less the further a key is, each head in its own measure
     eps: float = 1e-5
 
 
@@ -183,8 +191,14 @@ def build(plan: Plan, params: dict[str, np.ndarray] | None = None) -> onnx.Model
     if plan.mistake == "positions-late":
         positions = g.op("Add", positions, g.const(1))
     x = g.op("Gather", g.weight("embed", params["embed"]), "input_ids", name="embed")
+    if plan.embed_factor != 1:
+        x = g.op("Mul", x, g.number(plan.embed_factor))
     if plan.position == "learned":
-        x = g.op("Add", x, g.op("Gather", g.weight("position_embed", params["position_embed"]), positions))
+        table = params["position_embed"]
+        if plan.rows_before:
+            table = np.concatenate([np.full((plan.rows_before, table.shape[1]), 5.0), table])
+            positions = g.op("Add", positions, g.const(plan.rows_before))
+        x = g.op("Add", x, g.op("Gather", g.weight("position_embed", table), positions))
     mask = _mask(g, plan, past, length, total)
     tables = _tables(g, plan, positions) if plan.position == "rope" else None
     pending = None  # of a skip norm: the branch that is still to be added
@@ -266,6 +280,8 @@ def _mask(g: Graph, plan: Plan, past: str, length: str, total: str) -> str | Non
         visible = g.op("Greater", columns, rows, name="mask")
     else:
         visible = g.op("LessOrEqual", columns, rows, name="mask")
+    if plan.window:
+        visible = g.op("And", visible, g.op("Greater", columns, g.op("Sub", rows, g.const(plan.window))))
     visible = g.op("Unsqueeze", visible, g.const([0, 1]))
     if plan.padded:
         real = g.op("Unsqueeze", g.op("Cast", "attention_mask", to=TensorProto.BOOL), g.const([1, 2]))
@@ -278,7 +294,7 @@ def _mask(g: Graph, plan: Plan, past: str, length: str, total: str) -> str | Non
 def _tables(g: Graph, plan: Plan, positions: str) -> tuple[str, str]:
     """Cosines and sines [batch, seq, width / 2]."""
     elem = FLOATS[plan.dtype][0]
-    pairs = plan.width // 2
+    pairs = (plan.rotary or plan.width) // 2
     exponent = np.arange(pairs) / pairs
     if plan.mistake == "rope-exponent":
         exponent = exponent / 2
@@ -295,6 +311,10 @@ def _tables(g: Graph, plan: Plan, positions: str) -> tuple[str, str]:
 def _rope(g: Graph, plan: Plan, x: str, tables: tuple[str, str], wrong: str) -> str:
     """[batch, head, seq, width], turned."""
     cos, sin = tables
+    if plan.rotary:
+        whole = replace(plan, width=plan.rotary, rotary=0)
+        a, b = g.op("Split", x, g.const([plan.rotary, plan.width - plan.rotary]), outputs=2, axis=-1)
+        return str(g.op("Concat", _rope(g, whole, a, tables, wrong), b, axis=-1, name="rope"))
     half = plan.width // 2
     if plan.rope_as == "operator":
         return str(
@@ -481,6 +501,11 @@ def _spelled(
     elif plan.scale == "runtime":
         width = g.op("Cast", g.op("Gather", g.op("Shape", q), g.const(3)), to=FLOATS[plan.dtype][0])
         scores = g.op("Div", scores, g.op("Sqrt", width), name="scale")
+    if plan.distance_bias:
+        keys_at = g.op("Range", g.const(0), g.op("Squeeze", total), g.const(1))
+        slope = g.const(2.0 ** -np.arange(1, H + 1).reshape(1, H, 1, 1), FLOATS[plan.dtype][1])
+        distance = g.op("Cast", g.op("Sub", keys_at, g.op("Squeeze", total)), to=FLOATS[plan.dtype][0])
+        scores = g.op("Add", scores, g.op("Mul", distance, slope), name="bias")
     fill = -10.0 if wrong == "fill-small" else plan.fill
     if plan.dtype == "float16" and not np.isinf(fill):
         fill = max(fill, -65504.0)
@@ -511,10 +536,27 @@ def _shared(g: Graph, plan: Plan, x: str, batch: str, total: str, wrong: str) ->
     return str(g.op("Reshape", g.op("Expand", g.op("Unsqueeze", x, g.const([2])), wide), shape, name="heads"))
 
 
+def _gate_and_up(g: Graph, plan: Plan, params: dict[str, np.ndarray], f: str, x: str) -> tuple[str, str]:
+    gate, up = params[f + "w_gate"], params[f + "w_up"]
+    if not plan.packed_gate:
+        return (
+            g.op("MatMul", x, g.weight(f + "w_gate", gate), name="gate"),
+            g.op("MatMul", x, g.weight(f + "w_up", up), name="up"),
+        )
+    turned = plan.packed_gate == "turned"
+    whole = np.concatenate([up, gate] if turned else [gate, up], axis=1)
+    both = g.op("MatMul", x, g.weight(f + "w_gate_up", whole), name="gate_up")
+    if plan.packed_gate == "slice":
+        ends = (0, plan.ff), (plan.ff, 2 * plan.ff)
+        a, b = (g.op("Slice", both, g.const([i]), g.const([j]), g.const([2])) for i, j in ends)
+    else:
+        a, b = g.op("Split", both, g.const([plan.ff, plan.ff]), outputs=2, axis=-1)
+    return (b, a) if turned else (a, b)
+
+
 def _ffn(g: Graph, plan: Plan, params: dict[str, np.ndarray], f: str, x: str, wrong: str) -> str:
     if plan.ffn == "swiglu":
-        gate = g.op("MatMul", x, g.weight(f + "w_gate", params[f + "w_gate"]), name="gate")
-        up = g.op("MatMul", x, g.weight(f + "w_up", params[f + "w_up"]), name="up")
+        gate, up = _gate_and_up(g, plan, params, f, x)
         if wrong == "gate-and-up-swapped":
             gate, up = up, gate
         if wrong == "gate-unused":

@@ -38,7 +38,29 @@ RIGHT: dict[str, tuple[Plan, object]] = {
         {"base": "minimal", "norm_placement": "post", "final_norm": False},
     ),
     "multi-head-operator": (Plan(**MINIMAL, attention="multi_head", cached=True), "minimal"),
+    "gate-and-up-in-one": (Plan(packed_gate="split", cached=True), "llama"),
+    "gate-and-up-cut-apart": (Plan(packed_gate="slice"), "llama"),
+    "up-before-gate": (Plan(packed_gate="turned"), "llama"),
+    "part-of-a-head-turns": (Plan(rotary=4, cached=True), {"base": "llama", "rotary_fraction": 4 / 6}),
+    "one-pair-turns": (Plan(rotary=2), {"base": "llama", "rotary_fraction": 2 / 6}),
+    "part-of-a-head-turns-interleaved": (
+        Plan(rotary=4, rope_layout="interleaved"),
+        {"base": "llama", "rotary_fraction": 4 / 6, "rope_layout": "interleaved"},
+    ),
+    "embedding-times-root-of-width": (
+        Plan(embed_factor=24**0.5), {"base": "llama", "embed_scale": "sqrt(D)"},
+    ),
+    "rows-before-position-0": (Plan(**GPT2, rows_before=2, cached=True), "gpt2"),
     "float16": (Plan(dtype="float16", norm_as="simplified"), "llama"),
+}  # fmt: skip
+
+
+FOREIGN: dict[str, tuple[Plan, str]] = {
+    # Right graphs of models that no variant is, and what the report says of them.
+    "window": (Plan(window=4), "attention sees a window"),
+    "window-cached": (Plan(window=4, cached=True), "attention sees a window"),
+    "biases-by-distance": (Plan(**MINIMAL, distance_bias=True), "scores get biases beside the mask"),
+    "embedding-times-three": (Plan(embed_factor=3), "the embedding is multiplied by 3"),
 }  # fmt: skip
 
 

@@ -1,0 +1,117 @@
+"""Right graphs of models that the document has no word for: compared with themselves, and never at fault."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from onnx import helper, numpy_helper
+
+from conformance.cli import main
+from conformance.cli.options import open_pack
+from conformance.plan.own import Own
+from conformance.targets import resolve_target
+from graphs.handmade import Plan, build, save
+from graphs.plans import FOREIGN, GPT2
+from graphs.test_inspect import facts_of
+from graphs.test_run import graded
+
+
+@pytest.fixture(scope="module")
+def pack() -> Any:
+    return open_pack(None)
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_model_without_a_variant_is_compared_with_itself(name: str, pack: Any, tmp_path: Path) -> None:
+    plan, why = FOREIGN[name]
+    path = save(build(plan), tmp_path / "model.onnx")
+    facts = facts_of(path)
+    assert facts.variant is None
+    assert why in facts.beyond
+    result = graded(pack, resolve_target([str(path)]), tmp_path)
+    assert [(v["claim"], v["case"], v["summary"]["en"]) for v in result.broken] == []
+    verdicts = {v["claim"]: v for v in result.verdicts}
+    assert verdicts["q005.logits"]["verdict"] == "unsupported"
+    assert why in verdicts["q005.logits"]["summary"]["en"]
+    assert verdicts["q005.causal"]["verdict"] == "pass"
+
+
+@pytest.mark.parametrize("window", [1, 3, 4])
+def test_padding_behind_a_window_is_hidden_or_not_told(window: int, tmp_path: Path) -> None:
+    """Whether padding is hidden is asked of queries that see it: what a window hides anyway tells nothing."""
+    plan = Plan(window=window)
+    facts = facts_of(save(build(plan), tmp_path / "model.onnx"))
+    assert {a.mask.padding for a in facts.attentions} == {None if window == 1 else True}
+    ignored = dataclasses.replace(plan, mistake="padding-ignored")
+    facts = facts_of(save(build(ignored), tmp_path / "wrong.onnx"))
+    assert {a.mask.padding for a in facts.attentions} == {None if window == 1 else False}
+
+
+def test_rows_of_positions_that_tokens_make_are_not_compared(pack: Any, tmp_path: Path) -> None:
+    """Some models count positions by which tokens are not the one for padding."""
+    model = build(Plan(**GPT2, padded=False))
+    gather = next(n for n in model.graph.node if "position_embed" in n.input)
+    at = list(model.graph.node).index(gather)
+    made = [
+        helper.make_node("Equal", ["input_ids", "input_ids"], ["real"], name="real"),
+        helper.make_node("Cast", ["real"], ["ones"], to=7, name="ones"),
+        helper.make_node("CumSum", ["ones", "axis_one"], ["rows"], name="rows", exclusive=1),
+    ]
+    model.graph.initializer.append(numpy_helper.from_array(np.array(1), "axis_one"))
+    gather.input[1] = "rows"
+    for node in reversed(made):
+        model.graph.node.insert(at, node)
+    path = save(model, tmp_path / "model.onnx")
+    assert "the rows of its position table depend on which tokens there are" in facts_of(path).beyond
+    result = graded(pack, resolve_target([str(path)]), tmp_path)
+    assert [(v["claim"], v["case"], v["summary"]["en"]) for v in result.broken] == []
+
+
+def test_a_classifier_is_refused(tmp_path: Path) -> None:
+    model = build(Plan())
+    last = model.graph.node[-1]
+    pooled = helper.make_node("ReduceMean", [last.input[0]], ["pooled"], axes=[1], keepdims=0, name="pool")
+    del model.graph.node[-1]
+    model.opset_import[0].version = 17
+    model.graph.node.extend([pooled])
+    short = helper.make_node("Slice", ["pooled", "zero", "two", "one"], ["logits"], name="classes")
+    for name, number in (("zero", 0), ("one", 1), ("two", 2)):
+        model.graph.initializer.append(numpy_helper.from_array(np.array([number]), name))
+    model.graph.node.extend([short])
+    del model.graph.output[0].type.tensor_type.shape.dim[1:]
+    path = save(model, tmp_path / "model.onnx")
+    result = CliRunner().invoke(main, ["run", str(path), "-o", str(tmp_path / "report")])
+    assert result.exit_code == 3
+    assert "2 numbers for a sequence, none for a token, as a classifier gives" in result.output
+
+
+def test_weights_of_other_shapes_are_not_compared() -> None:
+    """A graph whose norm is of another width than its stream is another model; it is no defect of the pack."""
+    own = Own({}, {"norm1.weight": np.ones(12), "w_o": np.ones((4, 3))}, ("first",))
+    same = own.fitting({"norm1.weight": (12,), "w_o": (4, 3), "w_q": (3, 4)})
+    assert same is own
+    less = own.fitting({"norm1.weight": (32,), "w_o": (4, 3)})
+    assert set(less.parameters) == {"w_o"}
+    assert less.missing == ("first", "its norm1.weight is [12], and its other sizes ask for [32]")
+
+
+def test_queries_of_two_matrices_read_the_stream(tmp_path: Path) -> None:
+    """The first may be narrow: the residual comes from what that one reads."""
+    model = build(Plan())
+    for node in [n for n in model.graph.node if n.name.startswith("q_")]:
+        at = list(model.graph.node).index(node)
+        entry, weight = node.input
+        narrow, wide = f"{weight}_narrow", f"{weight}_wide"
+        model.graph.node.insert(
+            at, helper.make_node("MatMul", [entry, narrow], [narrow + "_out"], name=narrow)
+        )
+        node.input[0], node.input[1] = narrow + "_out", wide
+        for name, shape in ((narrow, (24, 5)), (wide, (5, 24))):
+            model.graph.initializer.append(numpy_helper.from_array(np.ones(shape, np.float32), name))
+    facts = facts_of(save(model, tmp_path / "model.onnx"))
+    assert {block.source for layer in facts.layers for block in layer.blocks} == {"stream"}
