@@ -283,9 +283,10 @@ class Report:
 
     @property
     def first(self) -> Graded | None:
-        """The claim to look at first: of the first cause, if one is named."""
+        """The claim to look at first: of the first cause, if one is named; else what was read off a graph's node."""
         caused = [p for p in self.problems if self.causes and p.claim.id in self.causes[0].claims]
-        return next(iter([*caused, *self.problems]), None)
+        read = [p for p in self.problems if p.claim.rung == "graph" and p.where]
+        return next(iter([*caused, *read, *self.problems]), None)
 
     @property
     def where(self) -> Where | None:

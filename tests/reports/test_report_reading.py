@@ -41,6 +41,21 @@ def test_the_cause_is_that_of_the_claim_to_look_at_first():
     assert report.causes[0].claims == ("q006.attention", "q007.weights")
 
 
+def test_where_no_mistake_fits_the_node_that_was_read_comes_before_numbers_that_follow():
+    node = {"node": "/layers.0/Mul", "op_type": "Mul"}
+    lines = [
+        run(),
+        claim("q005.logits", "model"),
+        failed("q005.logits", "model", where={"node": "/layers.0/MatMul_1", "op_type": "MatMul"}),
+        claim("q005.graph-scale", "graph"),
+        failed("q005.graph-scale", "graph", where=node, evidence=None),
+        end(False, {"rung": "model", "claim": "q005.logits", "tensor": "logits"}),
+    ]
+    report = report_of(results(lines))
+    assert report.first.claim.id == "q005.graph-scale"
+    assert report.where.node == "/layers.0/Mul"
+
+
 def test_mistakes_that_one_claim_cannot_tell_apart_do_not_make_another_cause():
     other = {"mistake": "scale-missing", "fit": 0.4, "says": text("No scale.")}
     lines = [
