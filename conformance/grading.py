@@ -146,6 +146,7 @@ class Grader:
     namer: Namer | None = None
     faults: list[str] = field(default_factory=list)
     """Of explanations: our own, and no reason to lose a verdict."""
+    items: Sequence[Item] = ()
 
     @staticmethod
     def of(pack: Pack, bench: Bench, graded: Graded, seed: int, scenarios: Scenarios | None = None) -> Grader:
@@ -168,6 +169,9 @@ class Grader:
         self, items: Sequence[Item], started: Callable[[Item], None] = lambda _: None
     ) -> Iterator[tuple[Item, Verdict]]:
         """As `verdicts`, each with what it is the verdict of."""
+        self.items = items
+        if self.namer is not None:
+            self.namer.ahead = self.ahead
         for item in items:
             started(item)
             begun = time.perf_counter()
@@ -195,6 +199,32 @@ class Grader:
         """A case in a variant, with the choices that its operation leaves open as the target follows them."""
         operation = self.pack.operations[case.operation]
         return self.scenarios.of(case, variant, self.either(operation, variant, dtype))
+
+    def ahead(self, question: Question) -> list[Question]:
+        """Comparisons of the same operation at other sizes, also those still to come: a name has to fit them too.
+
+        What a fault makes at one size is often what another makes at all: 2 is √Dh of some heads, and √Tq of
+        some texts. Of a model this would cost more than it tells.
+        """
+        operation = question.scenario.operation
+        found: dict[frozenset[tuple[str, int]], Question] = {}
+        if operation.model or self.bench.graph is not None:
+            return []
+        for item in self.items:
+            if item.refusal is not None or (item.claim.kind, item.claim.operation) != (
+                "golden",
+                operation.name,
+            ):
+                continue
+            if (item.variant.name, item.dtype) != (question.scenario.variant.name, question.dtype):
+                continue
+            scenario = self.scenario(item.case, item.variant, item.dtype)
+            if scenario is None or not holds(item.claim.when, scenario.choices):
+                continue
+            other = Question(item.claim, scenario, item.dtype, self.bench)
+            if self.beyond(other) is None and self.refused(other) is None:
+                found.setdefault(frozenset(scenario.sizes.items()), other)
+        return list(found.values())
 
     def judge(self, item: Item) -> Judgement | None:
         """The judgement of one item; None where the claim is about another form of the operation."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -51,6 +51,8 @@ class Namer:
     """Mistakes that make everything wrong that an operation returned; empty where one answer is none of theirs."""
     models: dict[Place, list[Suspect]] = field(default_factory=dict)
     tried: set[tuple[str, ...]] = field(default_factory=set)
+    ahead: Callable[[Question], Sequence[Question]] = lambda _: ()
+    """Questions of the same operation that are still to be put."""
 
     def __post_init__(self) -> None:
         """Nothing is worked out before something fails."""
@@ -287,12 +289,12 @@ class Namer:
         self, question: Question, found: Sequence[tuple[float, Suspect]]
     ) -> list[tuple[float, Suspect]]:
         """Those that fit every other answer of the same operation as well."""
-        others = [
-            q
-            for q in self.questions.get(place_of(question), {}).values()
-            if q.scenario.key != question.scenario.key
-        ]
-        others = sorted(others, key=lambda q: q.scenario.case.id)[:WITNESSES]
+        if not found:
+            return []
+        asked = self.questions.get(place_of(question), {}).values()
+        others = sorted(asked, key=lambda q: q.scenario.case.id)[: WITNESSES + 1]
+        distinct = {q.scenario.key: q for q in (*others, *self.ahead(question)[:WITNESSES])}
+        others = [q for key, q in distinct.items() if key != question.scenario.key]
         kept = []
         for fit, suspect in found:
             if all(self.agrees(other, suspect) for other in others):
