@@ -204,8 +204,10 @@ class Grader:
         """Comparisons of the same operation at other sizes, also those still to come: a name has to fit them too.
 
         What a fault makes at one size is often what another makes at all: 2 is √Dh of some heads, and √Tq of
-        some texts. Of a model this would cost more than it tells.
+        some texts. Only cases that give the same arguments: with a mask, another fault may join the first.
+        Of a model this would cost more than it tells.
         """
+        case = question.scenario.case
         operation = question.scenario.operation
         found: dict[frozenset[tuple[str, int]], Question] = {}
         if operation.model or self.bench.graph is not None:
@@ -217,6 +219,8 @@ class Grader:
             ):
                 continue
             if (item.variant.name, item.dtype) != (question.scenario.variant.name, question.dtype):
+                continue
+            if (item.case.given.keys(), item.case.choices) != (case.given.keys(), case.choices):
                 continue
             scenario = self.scenario(item.case, item.variant, item.dtype)
             if scenario is None or not holds(item.claim.when, scenario.choices):
