@@ -90,4 +90,6 @@ def _skeleton(context: click.Context, file: Path, framework: str) -> str:
             context,
             f"{file} should end with .py, since `conformance run` takes it as an adapter file{advice}",
         )
-    return (TEMPLATES / f"{framework}.py.txt").read_text(encoding="utf-8").replace("{name}", str(file))
+    # How a framework begins, with one operation as an example; the others are the same in each.
+    parts = ((TEMPLATES / f"{part}.py.txt").read_text(encoding="utf-8") for part in (framework, "operations"))
+    return "\n\n".join(parts).replace("{name}", str(file))
