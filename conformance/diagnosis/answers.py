@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from conformance.diagnosis.fit import margin
 from conformance.judging.common import Question, spread_over
 from conformance.language.arithmetic import Array
 from conformance.language.program import Choices, Mistake, Program
+from conformance.language.tensors import Named
 
 FITS = 1.0
 """Tolerances within which something explains what came."""
@@ -53,30 +56,34 @@ def counted(question: Question) -> list[dict[str, Array | None]]:
 
 def overflowed(question: Question) -> bool:
     """Whether what came back is NaN or Inf where a number is expected."""
-    seen, scenario = question.observation(), question.scenario
-    if seen.failed is not None or not seen.steps:
-        return False
-    for i, (step, want) in enumerate(zip(seen.steps, question.bench.expected(scenario), strict=True)):
-        for name, got in step.outputs.items():
-            finite = np.isfinite(np.asarray(got.array, np.float64))
-            counts = counted(question)[i][name]
-            if got.array.shape == want.outputs[name].array.shape:
-                finite = finite | (counts is not None and ~np.broadcast_to(counts, finite.shape))
-            if not finite.all():
-                return True
+    for _, _, got, want, counts in _answers(question):
+        finite = np.isfinite(np.asarray(got.array, np.float64))
+        if got.array.shape == want.array.shape:
+            finite = finite | (counts is not None and ~np.broadcast_to(counts, finite.shape))
+        if not finite.all():
+            return True
     return False
 
 
 def right(question: Question) -> bool:
     """Whether what came back is what the true program makes."""
-    seen, scenario = question.observation(), question.scenario
-    if seen.failed is not None or not seen.steps:
-        return True
-    for i, (step, want) in enumerate(zip(seen.steps, question.bench.expected(scenario), strict=True)):
-        for name, got in step.outputs.items():
-            if got.array.shape != want.outputs[name].array.shape:
-                continue
-            allowed = question.bench.allowed(scenario, question.dtype, i, name)
-            if margin(got, want.outputs[name], allowed, counted(question)[i][name]) > FITS:
-                return False
+    for i, name, got, want, counts in _answers(question):
+        if got.array.shape != want.array.shape:
+            continue
+        if (
+            margin(got, want, question.bench.allowed(question.scenario, question.dtype, i, name), counts)
+            > FITS
+        ):
+            return False
     return True
+
+
+def _answers(question: Question) -> Iterator[tuple[int, str, Named[Array], Named[Array], Array | None]]:
+    """Call, name, what came, what is expected and which elements count, of each output; none of a failed call."""
+    seen = question.observation()
+    if seen.failed is not None or not seen.steps:
+        return
+    expected = question.bench.expected(question.scenario)
+    for i, (step, want, counts) in enumerate(zip(seen.steps, expected, counted(question), strict=True)):
+        for name, got in step.outputs.items():
+            yield i, name, got, want.outputs[name], counts[name]
