@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from conformance.reports.model import Profile
+from conformance.results.records import Profile
 
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 440, 150, 40, 8, 22
 """Of the whole, and of the room for what is written beside the bars, in pixels."""

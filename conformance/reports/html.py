@@ -18,11 +18,11 @@ from conformance import __version__
 from conformance.pack.model import LEVELS
 from conformance.reports import charts, dataflow, layers, page
 from conformance.reports.lines import OVER
-from conformance.reports.model import Graded, Profile, Report, Verdict, position
+from conformance.reports.model import Graded, Report, Verdict, position
 from conformance.reports.pictures import picture
 from conformance.reports.reading import report_of
 from conformance.reports.words import between, fact, word
-from conformance.results.records import VERDICTS
+from conformance.results.records import VERDICTS, Profile
 from conformance.results.store import Results
 
 MAX_BYTES = 1_000_000

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from conformance.reports import plain
-from conformance.reports.model import Cause, Claim, Evidence, Mistake, Profile, Verdict, Where
+from conformance.reports.model import Cause, Claim, Evidence, Mistake, Verdict, Where
+from conformance.results.records import Profile
 
 OVER = ("layer", "position")
 POINTS = 512

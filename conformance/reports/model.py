@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from conformance.language.program import Text
 from conformance.pack.model import RUNGS
-from conformance.results.records import BROKEN, VERDICTS
+from conformance.results.records import BROKEN, VERDICTS, Profile
 
 NOTHING = Text("", "")
 
@@ -82,21 +82,6 @@ class Mistake:
     id: str
     says: Text
     fit: str
-
-
-@dataclass(frozen=True)
-class Profile:
-    """How an error runs along layers or positions: margins in tolerances, None where nothing is compared.
-
-    See `results.records.Profile`.
-    """
-
-    over: str
-    tensors: tuple[str, ...]
-    margins: tuple[float | None, ...]
-    local: bool = False
-    calls: tuple[int, ...] = ()
-    at_once: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True)

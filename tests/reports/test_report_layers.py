@@ -22,8 +22,8 @@ from reports_helpers import (
 
 from conformance.reports import charts, html
 from conformance.reports.layers import MOST, stacks
-from conformance.reports.model import Profile
 from conformance.reports.reading import report_of
+from conformance.results.records import Profile
 
 
 def strip(lines):
