@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from conformance.judging.graph_findings import Finding, Result, Unknown, fine, unread
 from conformance.language.program import Text
+from conformance.told import told
 
 if TYPE_CHECKING:
     from conformance.onnx.facts import AttentionFacts, GraphFacts
@@ -213,7 +214,7 @@ def positions(facts: GraphFacts, causal: bool) -> Iterator[Result]:
                 note = str(rope["note"])
                 if note in WRONG_TURNS:
                     mistake = WRONG_TURNS[note]
-                    yield Finding(False, attention.at, Text(f"RoPE: {note}", f"RoPE：{note}"), mistake)
+                    yield Finding(False, attention.at, told(f"RoPE: {note}"), mistake)
                 elif rope["offset"] is None:
                     yield unread("the rotation", "旋转", attention.at)
                 elif past and rope["offset"] == -past:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from conformance.judging.graph_findings import Finding, Result, Unknown, fine, unread
 from conformance.language.program import Text
+from conformance.told import told
 
 if TYPE_CHECKING:
     from conformance.onnx.facts import AttentionFacts, GraphFacts, MaskFacts
@@ -75,8 +76,9 @@ def _visible(attention: AttentionFacts, mask: MaskFacts, causal: bool) -> Result
         if "other way" in mask.example
         else ""
     )
+    example = told(mask.example)
     return Finding(
-        False, at, Text(f"the mask is not causal: {mask.example}", f"掩码不是因果的：{mask.example}"), mistake
+        False, at, Text(f"the mask is not causal: {example.en}", f"掩码不是因果的：{example.zh}"), mistake
     )
 
 

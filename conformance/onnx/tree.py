@@ -15,6 +15,7 @@ from conformance.onnx.facts import (
     Port,
 )
 from conformance.onnx.tree_zh import WORDS
+from conformance.told import told
 
 UNKNOWN = "unknown"
 Say = Callable[[str], str]
@@ -28,7 +29,7 @@ def tree(facts: GraphFacts, lang: str = "en") -> str:
 
 
 def _said(words: dict[str, str], text: str) -> str:
-    return words.get(text, text)
+    return text if not words else words.get(text) or told(text).zh
 
 
 def _lines(facts: GraphFacts, say: Say) -> Iterator[str]:
@@ -188,14 +189,14 @@ def _operand(operand: OperandFacts | None, width: int | None, say: Say) -> str:
 
 def _mask(mask: MaskFacts, say: Say) -> str:
     if mask.kind == UNKNOWN:
-        return say(UNKNOWN) + (f" ({mask.example})" if mask.example else "")
+        return say(UNKNOWN) + (f" ({say(mask.example)})" if mask.example else "")
     parts = [say(mask.kind)]
     if mask.offset:
         parts.append(say("off by {0:+d}").format(mask.offset))
     if mask.past_ignored:
         parts.append(say("its triangle ignores the past"))
     if mask.example:
-        parts.append(mask.example)
+        parts.append(say(mask.example))
     if mask.padding is not None:
         parts.append(say("padding" if mask.padding else "padding ignored"))
     if mask.fill is not None:

@@ -94,22 +94,8 @@ WORDS: dict[str, str] = {
     "joined to its past along an unknown axis": "沿未知的轴与历史相接",
     "joined to its past along another axis than keys": "沿键以外的轴与历史相接",
     "not enough of the graph was read": "读出的图不够多",
-    "not read": "未能读出",
-    "its tables are not read": "其表未能读出",
-    "its positions are not read": "其位置未能读出",
-    "no rotation": "不是旋转",
-    "no rotation: a sign is wrong": "不是旋转：有一个符号错了",
-    "turned backwards": "反向旋转",
-    "lengths change": "长度改变",
-    "frequencies are not powers of one base": "频率不是同一底数的幂",
-    "queries and keys are normed by head": "查询与键逐头归一化",
-    "the embedding is normed": "嵌入经过归一化",
-    "scores are capped": "分数有上限",
-    "attention sees a window": "注意力只看一个窗口",
-    "scores get biases beside the mask": "分数除掩码外还加有偏置",
-    "the rows of its position table depend on which tokens there are": "位置表的行号取决于有哪些词元",
     "the heads are not split off as columns of the projections": "各头不是投影的各列",
     "the heads are not put side by side before the output projection": "各头在输出投影之前没有并排",
     "the weights are multiplied by a mask after the softmax": "权重在 softmax 之后又乘以掩码",
 }
-"""Missing are what stands for itself (relu, swiglu, rms_norm) and sentences about single nodes."""
+"""Missing are what stands for itself (relu, swiglu, rms_norm) and what `conformance.told` knows."""

@@ -1,4 +1,4 @@
-"""A decoder made of PyTorch's own encoder layers, and one whose masks are boolean tensors for SDPA."""
+"""Decoders of PyTorch's own encoder layers, with boolean masks for SDPA, and with a cache that is handed out."""
 
 import torch
 from torch import nn
@@ -57,3 +57,43 @@ class Padded(nn.Module):
             x = x + layer["out"](z.transpose(1, 2).flatten(2))
             x = x + layer["down"](F.relu(layer["up"](layer["norm2"](x))))
         return self.head(self.norm(x))
+
+
+class Chapter(nn.Module):
+    """Without positions and biases; its cache is a list of keys and values, given back."""
+
+    def __init__(self, vocab_size, n_embd, n_head, n_layer, hidden):
+        super().__init__()
+        self.heads = n_head
+        self.embed = nn.Embedding(vocab_size, n_embd)
+        self.layers = nn.ModuleList(
+            nn.ModuleDict(
+                {
+                    "norm1": nn.LayerNorm(n_embd), "norm2": nn.LayerNorm(n_embd),
+                    "query": nn.Linear(n_embd, n_embd, bias=False), "key": nn.Linear(n_embd, n_embd, bias=False),
+                    "value": nn.Linear(n_embd, n_embd, bias=False), "out": nn.Linear(n_embd, n_embd, bias=False),
+                    "up": nn.Linear(n_embd, hidden, bias=False), "down": nn.Linear(hidden, n_embd, bias=False),
+                }
+            )
+            for _ in range(n_layer)
+        )  # fmt: skip
+        self.norm, self.head = nn.LayerNorm(n_embd), nn.Linear(n_embd, vocab_size, bias=False)
+
+    def forward(self, ids, past=None):
+        x, present = self.embed(ids), []
+        for number, layer in enumerate(self.layers):
+            normed = layer["norm1"](x)
+            q, k, v = (
+                layer[part](normed).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+                for part in ("query", "key", "value")
+            )
+            if past is not None:
+                k, v = torch.cat([past[number][0], k], 2), torch.cat([past[number][1], v], 2)
+            present.append((k, v))
+            here = torch.arange(k.shape[2])
+            visible = here[None, :] <= here[k.shape[2] - q.shape[2] :, None]
+            scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
+            weights = scores.masked_fill(~visible, float("-inf")).softmax(-1)
+            x = x + layer["out"]((weights @ v).transpose(1, 2).flatten(2))
+            x = x + layer["down"](F.relu(layer["up"](layer["norm2"](x))))
+        return self.head(self.norm(x)), present
