@@ -15,6 +15,7 @@ from conformance.cli.options import (
     Seed,
     lang_option,
     limit_options,
+    limits_of,
     open_pack,
     pack_option,
     select_option,
@@ -127,11 +128,11 @@ def _run(
     from conformance.grading import entry_points
     from conformance.reports import comparison, terminal
     from conformance.serving import serving
-    from conformance.session import Limits, Session, TargetError
+    from conformance.session import Session, TargetError
 
     begun = time.perf_counter()
     pythons = given["pythons"] or (None,)
-    limits = Limits(timeout=given["timeout"], memory_mb=given["memory"])
+    limits = limits_of(given["timeout"], given["memory"])
 
     def side(letter: str, target: Target, python: str | None) -> Side:
         try:

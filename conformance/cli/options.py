@@ -12,6 +12,7 @@ import click
 if TYPE_CHECKING:
     from conformance.pack.model import Pack
     from conformance.runner import Options
+    from conformance.session import Limits
 
 F = TypeVar("F", bound=Callable[..., Any])
 DTYPES = ["float64", "float32", "float16", "bfloat16"]
@@ -101,8 +102,18 @@ def limit_options(function: F) -> F:
         type=click.FloatRange(min=0, min_open=True),
         default=10.0,
         show_default=True,
-        help="Seconds for one call.",
+        help="Seconds for one call; for the import where that is more than 60.",
     )(function)
+
+
+def limits_of(timeout: float, memory: int) -> Limits:
+    """What a target may use, by `--timeout` in seconds and `--memory` in megabytes.
+
+    A slow machine needs longer for an import too; less than the usual time is never meant for one.
+    """
+    from conformance.session import Limits
+
+    return Limits(timeout=timeout, import_timeout=max(timeout, Limits.import_timeout), memory_mb=memory)
 
 
 def grading_options(function: F) -> F:
@@ -215,7 +226,6 @@ def make_options(
     from conformance.plan.selection import parse_selection
     from conformance.plan.waivers import load_waivers
     from conformance.runner import Options
-    from conformance.session import Limits
 
     try:
         waivers = load_waivers(waive) if waive else ()
@@ -228,6 +238,6 @@ def make_options(
         dtypes,
         seed,
         python,
-        Limits(timeout=timeout, memory_mb=memory),
+        limits_of(timeout, memory),
         waivers,
     )

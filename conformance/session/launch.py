@@ -117,7 +117,8 @@ def _load(worker: WorkerProcess, request: Mapping[str, object], name: str) -> Ma
     except Late:
         raise TargetError(
             f"{name}: importing it did not end within {seconds:g} s",
-            'put what the file does as a program under `if __name__ == "__main__":`',
+            'put what the file does as a program under `if __name__ == "__main__":`; '
+            "if it only takes long, pass a --timeout that is longer",
             worker.printed(),
         ) from None
     except Gone as error:

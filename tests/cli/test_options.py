@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from cli_helpers import FEW, GOOD_RMS_NORM, GOOD_SOFTMAX, adapter, conformance, end, flat, lines, verdicts
 
+from conformance.cli.options import limits_of
+
 WRONG_SOFTMAX = "def softmax(x, axis):\n    return 0 * x\n"
 OUT = Path("conformance-report")
 TOMORROW = (dt.date.today() + dt.timedelta(days=1)).isoformat()
@@ -204,6 +206,12 @@ def test_an_interpreter_is_found_from_where_the_user_stands():
     Path("env/python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     Path("env/python").chmod(0o755)
     assert conformance("run", "mine.py", "--select", FEW, "--python", "env/python").exit_code == 0
+
+
+@pytest.mark.parametrize(("given", "imports"), [(0.2, 60.0), (90.0, 90.0)])
+def test_a_longer_timeout_is_of_the_import_too_and_a_shorter_one_is_not(given, imports):
+    limits = limits_of(given, 512)
+    assert (limits.timeout, limits.import_timeout, limits.memory_mb) == (given, imports, 512)
 
 
 def test_timeout_is_of_one_call(tmp_path):
