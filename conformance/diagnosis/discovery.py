@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,6 +28,15 @@ class Finding:
     1 what follows from it, 0 nothing of the program's."""
 
 
+@dataclass(frozen=True)
+class WrongTensor:
+    """What a target shows of the first tensor that is wrong."""
+
+    name: str
+    step: int
+    array: Array
+
+
 SURE = 4
 """The rank of a place that needs no second look."""
 
@@ -38,13 +47,15 @@ def best(
     wrong: Sequence[tuple[Sequence[Tensors], Patches]],
     dtype: str,
     inputs: Sequence[Array],
+    shown: WrongTensor | None = None,
 ) -> Finding | None:
     """The first array that is wrong; None where nothing was recorded.
 
     With mistakes named (`wrong`: what each makes, and the equations that it replaces), it is the
     first array that equals a tensor which one of them changes and that equals none of the true ones;
     tensors of the equations that it replaces come before those that merely follow. Without, it is
-    the first array after the last right tensor that is none of the program's.
+    the first array after the last right tensor that is none of the program's, and no later one than
+    what the target itself shows as the first wrong tensor (`shown`).
     """
     if not records:
         return None
@@ -75,7 +86,34 @@ def best(
             last = _last_right(records[:i], matches[:i])
             expected = public(true[known.step] if known.step < len(true) else None, known.name)
             return Finding(_place(records, i, expected, last, rank), rank)
-    return _by_absence(records, matches, true, right)
+    until = None if shown is None else _bound(records, shown)
+    if shown is None or until is None:
+        return _by_absence(records, matches, true, right)
+    records, matches = records[: until + 1], matches[: until + 1]
+    found = _by_absence(records, matches, true, right)
+    itself = place_of(records[until])
+    if (
+        found is None
+        or found.place is None
+        or (found.place.line, found.place.variable) == (itself.line, itself.variable)
+    ):
+        return Finding(_place(records, until, shown.name, _last_right(records, matches), 0), 0)
+    return found
+
+
+def _bound(records: Sequence[Record], shown: WrongTensor) -> int | None:
+    """The record that binds a tensor that the target shows first; None where it is bound in no line."""
+    values = content(shown.array)
+    return next(
+        (
+            i
+            for i, record in enumerate(records)
+            if record.step in (None, shown.step)
+            and record.array.size == shown.array.size
+            and content(record.array) == values
+        ),
+        None,
+    )
 
 
 def not_a_number(array: Array) -> bool:
@@ -141,7 +179,9 @@ def _by_absence(
     # A part of something still to come (a row of positions) is no tensor that could be wrong.
     whole = {t.array.size for step in true for t in {**step.taps, **step.outputs}.values()}
     whole |= {t.array.size for step in true for name, t in step.inner.items() if ":" not in name}
-    sizes = tensor_sizes(true)
+    # What only has another name (heads side by side) is there already.
+    there = {content(known.tensor) for known in matches if known is not None and known.whole}
+    taps = {name: t.array for step in true for name, t in {**step.taps, **step.outputs}.items()}
     entry = {record.step: record.function for record in records}
     sound = {
         line_of(record)
@@ -153,14 +193,16 @@ def _by_absence(
         if line_of(record) in sound or matches[i] is not None:
             continue
         if record.array.dtype.kind == "f" and record.array.size in whole:
-            expected = next((tap for tap in following if sizes.get(tap) == record.array.size), "")
+            expected = next(
+                (
+                    tap
+                    for tap in following
+                    if tap in taps and taps[tap].size == record.array.size and content(taps[tap]) not in there
+                ),
+                "",
+            )
             return Finding(_place(records, i, expected, last, 0), 0)
     return None
-
-
-def tensor_sizes(steps: Sequence[Tensors]) -> Mapping[str, int]:
-    """How many elements each tensor has."""
-    return {name: t.array.size for step in steps for name, t in {**step.taps, **step.outputs}.items()}
 
 
 def _place(

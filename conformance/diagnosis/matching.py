@@ -204,13 +204,17 @@ class Index:
         return min((k for k in either if k is not None), key=lambda k: k.twist(array), default=None)
 
     def scrambled(self, array: Array, step: int | None = None) -> Known | None:
-        """The tensor of a call whose values an array has in another order; None for none."""
+        """The tensor of a call whose values an array has in another order; None for none.
+
+        A piece of an equation is bound by few: an array with its values is an answer that is half filled in.
+        """
         if array.dtype.kind != "f" or array.size < smallest(array):
             return None
         alike = [k for k in self._of_values(array) if k.whole and step in (None, k.step)]
         if any(k.distance(array) <= CLOSE[self.dtype] for k in alike):
             return None
-        return min(alike, key=lambda k: (k.obscurity, k.order), default=None)
+        named = [k for k in alike if k.obscurity != PIECE]
+        return min(named, key=lambda k: (k.obscurity, k.order), default=None)
 
     def _match(self, array: Array, step: int | None, kept: bool) -> Known | None:
         near = self._of_values(array)

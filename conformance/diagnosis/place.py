@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from conformance.diagnosis.changes import Patches
-from conformance.diagnosis.discovery import SURE, Finding, best, edited, place_of
+from conformance.diagnosis.discovery import SURE, Finding, WrongTensor, best, edited, place_of
 from conformance.diagnosis.fit import UNREADABLE, Fitter, Suspect
 from conformance.diagnosis.not_finite import first
-from conformance.diagnosis.stages import first_wrong_stage
+from conformance.diagnosis.stages import first_wrong, first_wrong_stage
 from conformance.judging.common import Question
 from conformance.judging.observe import call_of
 from conformance.language.arithmetic import Float64
@@ -65,7 +65,9 @@ class Locator:
             return edited(trace.records, inputs)
         wrong = [w for w in (self.wrong(question, suspect) for suspect in suspects) if w is not None]
         true = scenario.read(Float64(), inner=True)
-        finding = best(trace.records, true, wrong, question.dtype, inputs)
+        stage = None if suspects else first_wrong(question)
+        shown = None if stage is None else WrongTensor(stage.tap, stage.step, stage.got)
+        finding = best(trace.records, true, wrong, question.dtype, inputs, shown)
         if finding is not None and finding.rank >= SURE:
             for suspect in suspects:
                 self.known[(operation, scenario.variant.name, suspect.names)] = finding

@@ -1,8 +1,8 @@
-"""The node: where in a graph the first stage stands that is wrong on the graph's own tensors before it."""
+"""The first stage that is wrong on the target's own tensors before it, and the node of a graph that it stands at."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,15 +17,25 @@ VANISHES = 104.0
 """exp of minus this is less than the smallest number of float32, so of any narrower dtype."""
 
 
-def first_wrong_stage(question: Question) -> Finding | None:
-    """The first tensor, in the order of the program, that its stage does not make; None where all are right.
+@dataclass(frozen=True)
+class WrongStage:
+    """A tensor that the target shows, and that its stage does not make of those before it."""
 
-    Also None where the target shows no inner tensors, or is no graph.
+    step: int
+    tap: str
+    got: Array
+    last_right: str
+    """The tensor before it that was right; empty where there is none."""
+
+
+def first_wrong(question: Question) -> WrongStage | None:
+    """The first tensor, in the order of the program, that its stage does not make.
+
+    None where all are right, or the target shows no inner tensors.
     """
     bench, scenario, dtype = question.bench, question.scenario, question.dtype
-    graph = bench.graph
     seen = bench.observe(scenario, dtype)
-    if graph is None or seen.failed is not None or not seen.steps:
+    if seen.failed is not None or not any(step.taps for step in seen.steps):
         return None
     last_right = ""
     local = bench.local(scenario, dtype)
@@ -37,11 +47,19 @@ def first_wrong_stage(question: Question) -> Finding | None:
             order = [want.axes.index(axis) for axis in got.axes]
             allowed = bench.local_allowed(scenario, dtype, i, tap).transpose(order)
             counts = shown(got, want.array.transpose(order), question.counted(i, got))
-            if compare(tap, got, want.array.transpose(order), allowed, counts).agrees:
-                last_right = tap
-                continue
-            return found_at(graph.taps.get(tap), tap, graph.taps.get(last_right), last_right)
+            if not compare(tap, got, want.array.transpose(order), allowed, counts).agrees:
+                return WrongStage(i, tap, got.array, last_right)
+            last_right = tap
     return None
+
+
+def first_wrong_stage(question: Question) -> Finding | None:
+    """The node that makes the first wrong tensor of a graph; None where all are right, and for what is no graph."""
+    graph = question.bench.graph
+    wrong = None if graph is None else first_wrong(question)
+    if graph is None or wrong is None:
+        return None
+    return found_at(graph.taps.get(wrong.tap), wrong.tap, graph.taps.get(wrong.last_right), wrong.last_right)
 
 
 def shown(got: Named[Array], want: Array, counts: Array | None) -> Array | None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from conformance.locations import bundled
 from conformance.results.records import Judgement
 from zoo.zoo_grading import Zoo, broken
 
@@ -106,8 +107,12 @@ def test_dropout_is_placed_where_it_is_and_not_at_a_part_before_it(zoo: Zoo, tmp
     assert lines[failure.place.line - 1].strip().startswith("dropped =")
 
 
-CONTEXT = ATTENTION.replace("    heads = []", "    c = x\n    heads = []").replace("(x @ params[w]", "(c @ params[w]")
-LAYER = CONTEXT.replace("FILL", "-1e30").replace("HEADS", "heads") + """
+CONTEXT = ATTENTION.replace("    heads = []", "    c = x\n    heads = []").replace(
+    "(x @ params[w]", "(c @ params[w]"
+)
+LAYER = (
+    CONTEXT.replace("FILL", "-1e30").replace("HEADS", "heads")
+    + """
 
 def norm(x, params, name, eps):
     centred = x - x.mean(-1, keepdims=True)
@@ -127,6 +132,7 @@ def block(x, params, config, attention_mask=None):
     m = norm(u, params, "norm2", config.norm_eps)
     return u + ffn_of(SECOND, params)
 """
+)
 
 
 @pytest.mark.parametrize(("given", "expected"), [(("x", "m"), "norm1"), (("n", "u"), "norm2")])
@@ -138,3 +144,27 @@ def test_what_a_function_is_given_is_called_by_the_layers_name(
     failure, _ = first_failure(zoo, tmp_path / "layer.py", text, "q005.layer")
     assert failure.place is not None
     assert failure.place.expected == expected
+
+
+REFERENCE = (bundled("adapters") / "numpy_reference.py").read_text(encoding="utf-8")
+FORGIVEN = {
+    "attention": ('params["w_o"] + params.get("b_o", 0)', 'params["w_o"] + params.get("b_o", -1)', "q005.layer", "attn_out"),
+    "network": ('params["w_2"] + params.get("b_2", 0)', 'params["w_2"] + params.get("b_2", 3)', "q005.layer", "ffn_out"),
+    "embedding": ('table[tokens]', 'table[tokens] + 1', "q*", "h"),
+}  # fmt: skip
+"""A number added to every feature, which the LayerNorm behind it takes away again; no known mistake."""
+
+
+@pytest.mark.parametrize("fault", FORGIVEN)
+def test_what_a_norm_forgives_is_shown_where_it_is_made(fault: str, zoo: Zoo, tmp_path: Path) -> None:
+    right, wrong, claim, variable = FORGIVEN[fault]
+    assert REFERENCE.count(right) == 1
+    text = REFERENCE.replace(right, wrong).replace(
+        'variant = ["minimal", "gpt2", "llama", "vaswani"]', 'variant = "minimal"'
+    )
+    failure, lines = first_failure(zoo, tmp_path / "forgiven.py", text, claim)
+    assert failure.diagnosis == ()
+    assert failure.place is not None
+    assert failure.place.line is not None
+    assert wrong in lines[failure.place.line - 1]
+    assert failure.place.variable == variable
