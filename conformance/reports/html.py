@@ -100,7 +100,7 @@ def _page(report: Report, flow: dataflow.Drawing | None, lang: str, limits: Limi
         questions=sorted({g.claim.question for g in claims if g.claim.question}),
         levels=[level for level in LEVELS if any(g.claim.level == level for g in claims)],
         cut=functools.partial(_cut, limits), w=word, t=functools.partial(page.both, limits.sentence),
-        rows=functools.partial(_rows, limits.rows), VERDICTS=VERDICTS,
+        rows=functools.partial(_rows, limits), VERDICTS=VERDICTS,
     )  # fmt: skip
 
 
@@ -154,9 +154,21 @@ def _ordered(report: Report) -> list[Graded]:
     return sorted(report.graded, key=lambda g: (g.verdict == "unsupported", position(g.claim.rung)))
 
 
-def _rows(most: int, item: Graded) -> dict[str, Any]:
+def _rows(limits: Limits, item: Graded) -> dict[str, Any]:
     """The verdicts of a claim that are listed: those that are not passed first, when there are too many."""
     verdicts: tuple[Verdict, ...] = item.verdicts
-    if len(verdicts) > most:
-        verdicts = tuple(sorted(verdicts, key=lambda v: v.verdict == "pass"))[:most]
-    return {"shown": verdicts, "left": len(item.verdicts) - len(verdicts)}
+    if len(verdicts) > limits.rows:
+        verdicts = tuple(sorted(verdicts, key=lambda v: v.verdict == "pass"))[: limits.rows]
+    shown = "".join(_row(limits.sentence, v) for v in verdicts)
+    return {"shown": Markup(shown), "left": len(item.verdicts) - len(verdicts)}
+
+
+def _row(sentence: int, v: Verdict) -> str:
+    """One verdict of a claim, escaped. There are hundreds on a page, and a template takes three times as long."""
+    case, variant, dtype = page.escaped(v.case), page.escaped(v.variant), page.escaped(v.dtype)
+    state = v.verdict if v.verdict in VERDICTS else "unsupported"
+    said = page.both(sentence, v.summary) if v.verdict != "pass" or v.margin is None else ""
+    verdict, off = page.both(sentence, word(v.verdict)), page.escaped(v.off)
+    return (
+        f'<tr><td>{case}<td>{variant}<td>{dtype}<td class="{state}">{verdict}<td class="n">{off}<td>{said}\n'
+    )

@@ -8,6 +8,7 @@ text is bounded and made harmless (`lines`). A renderer has but to escape its ow
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -281,7 +282,8 @@ class Report:
 
 
 def _counts(verdicts: Sequence[Verdict]) -> dict[str, int]:
-    return {name: sum(v.verdict == name for v in verdicts) for name in VERDICTS}
+    found = Counter(v.verdict for v in verdicts)
+    return {name: found[name] for name in VERDICTS}
 
 
 def _weight(verdict: Verdict) -> tuple[float, bool, bool, bool]:

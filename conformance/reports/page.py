@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from conformance.language.program import Text
 
@@ -48,6 +48,7 @@ def policy(style: str, script: str) -> str:
     return f"default-src 'none'; style-src {source(style)}; script-src {source(script)}; base-uri 'none'; form-action 'none'"
 
 
+@functools.lru_cache(maxsize=4096)
 def both(limit: int, text: Text | str) -> Markup:
     """A text in both languages, of which the page shows one; what stands in backticks is code."""
     if isinstance(text, str):
@@ -57,6 +58,12 @@ def both(limit: int, text: Text | str) -> Markup:
     return Markup('<i lang="en">{}</i><i lang="zh">{}</i>').format(
         coded(text.en, limit), coded(text.zh, limit)
     )
+
+
+@functools.lru_cache(maxsize=4096)
+def escaped(text: str) -> str:
+    """A text as it stands in a page."""
+    return str(escape(text))
 
 
 def coded(text: str, limit: int) -> Markup:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from conformance.language.program import Text
@@ -32,7 +33,12 @@ _STACKED = 4  # marks on one letter: more than any script needs, fewer than hide
 
 def line(value: object, limit: int = SENTENCE) -> str:
     r"""One line of at most `limit` characters; invisible ones are spelled out, like `\x1b`."""
-    text = _cut(_text(value), limit * 2)  # what follows may shrink it, hence twice
+    return _line(_cut(_text(value), limit * 2), limit)  # what follows may shrink it, hence twice
+
+
+@lru_cache(maxsize=8192)
+def _line(text: str, limit: int) -> str:
+    """Most lines of a report stand in others too: of the same claim, case or dtype."""
     return _cut(_visible(_SPACES.sub(" ", _LINE_ENDS.sub(" ", text)).strip()), limit)
 
 

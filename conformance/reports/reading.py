@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -125,10 +126,11 @@ def _alike(problems: Sequence[Graded]) -> Text:
 
 def _ladder(verdicts: Sequence[Verdict], first: str) -> tuple[Rung, ...]:
     others = sorted({v.rung for v in verdicts} - set(RUNGS))
+    found = Counter((v.rung, v.verdict) for v in verdicts)
     return tuple(
         Rung(
             rung,
-            {name: sum(v.rung == rung and v.verdict == name for v in verdicts) for name in VERDICTS},
+            {name: found[rung, name] for name in VERDICTS},
             rung == first,
         )
         for rung in (*RUNGS, *others)

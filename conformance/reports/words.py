@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from conformance.language.program import Text
@@ -287,13 +288,18 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
 
 def word(key: str, **fields: object) -> Text:
     """A phrase in both languages, with its fields filled in. A key that is none is said as it is."""
-    en, zh = _WORDS.get(key, (key, key))
     if not fields:
-        return Text(en, zh)
+        return _phrase(key)
+    en, zh = _WORDS.get(key, (key, key))
     return Text(
         en.format(**{name: _in(value, "en") for name, value in fields.items()}),
         zh.format(**{name: _in(value, "zh") for name, value in fields.items()}),
     )
+
+
+@lru_cache(maxsize=1024)
+def _phrase(key: str) -> Text:
+    return Text(*_WORDS.get(key, (key, key)))
 
 
 def say(key: str, lang: str, **fields: object) -> str:
