@@ -38,8 +38,8 @@ def compare(
     Elements whose tolerance is infinite are left out: there the dtype itself overflows.
     """
     values = np.asarray(got.array, dtype=np.float64)
-    expected = np.broadcast_to(np.asarray(expected, dtype=np.float64), values.shape)
-    allowed = np.broadcast_to(tolerance, values.shape)
+    expected = _spread_to(np.asarray(expected, dtype=np.float64), values.shape)
+    allowed = _spread_to(tolerance, values.shape)
     margin = errors(values, expected, allowed, counts)
     if not (margin >= 0).any():
         return Comparison(None, None)
@@ -63,6 +63,9 @@ def errors(values: Array, expected: Array, allowed: Array, counts: Array | None 
 
     `values`, `expected` and `allowed` are float64 of one shape; `counts` broadcasts against it.
     """
+    usual = _usual(values, expected, allowed)
+    if usual is not None:
+        return usual if counts is None else np.where(counts, usual, -1.0)
     considered = np.isfinite(allowed)
     if counts is not None:
         considered = considered & np.broadcast_to(counts, values.shape)
@@ -72,6 +75,22 @@ def errors(values: Array, expected: Array, allowed: Array, counts: Array | None 
         margin = np.where(same, 0.0, np.where(allowed > 0, error / np.maximum(allowed, 5e-324), np.inf))
     margin = np.where(np.isnan(margin) | ~(np.isfinite(values) | same), np.inf, margin)
     return np.asarray(np.where(considered, margin, -1.0))
+
+
+def _usual(values: Array, expected: Array, allowed: Array) -> Array | None:
+    """The errors where everything is finite and everything has a tolerance; None elsewhere, for `errors` to judge."""
+    if not values.size:
+        return None
+    with np.errstate(all="ignore"):
+        error = np.abs(values - expected)
+        # NaN compares as false, so it is not usual either.
+        if error.max() < np.inf and allowed.min() > 0 and allowed.max() < np.inf:
+            return np.asarray(error / allowed)
+    return None
+
+
+def _spread_to(array: Array, shape: tuple[int, ...]) -> Array:
+    return array if array.shape == shape else np.broadcast_to(array, shape)
 
 
 def arrays(axes: Sequence[str], place: Sequence[Any], got: Array, expected: Array) -> dict[str, Any]:

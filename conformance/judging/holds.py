@@ -10,6 +10,7 @@ import ast
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -89,6 +90,15 @@ def find(step: Tensors, prefix: str, name: str) -> Named[Array] | None:
     )
 
 
+@lru_cache(maxsize=1024)
+def _sides(tree: ast.expr) -> tuple[str, str, type[ast.cmpop]] | None:
+    """The two sides of a comparison, and its operator; None for anything else."""
+    match tree:
+        case ast.Compare(left=left, ops=[op], comparators=[right]):
+            return ast.unparse(left), ast.unparse(right), type(op)
+    return None
+
+
 @dataclass(frozen=True)
 class _Place:
     """The expression in one call and layer: the target's tensors, and all others by name."""
@@ -111,9 +121,9 @@ class _Place:
 
     def compare(self) -> Comparison:
         """A comparison of two sides within their spread; anything else must be true as it stands."""
-        match self.expression.tree:
-            case ast.Compare(left=left, ops=[op], comparators=[right]):
-                return self.sides(ast.unparse(left), ast.unparse(right), type(op))
+        sides = _sides(self.expression.tree)
+        if sides is not None:
+            return self.sides(*sides)
         scenario, claim = self.question.scenario, self.question.claim
         truth = scenario.evaluate(self.expression, {**self.others(), **self.own})
         counts = self.question.counted(self.step, truth, claim.where)
@@ -144,7 +154,7 @@ class _Place:
             beyond = np.minimum(beyond, 0.0)
         counts = self.question.counted(self.step, difference, self.question.claim.where)
         found = compare(left, Named(difference.axes, beyond), np.zeros(beyond.shape), allowed, counts)
-        if found.evidence is None:
+        if found.evidence is None or found.agrees:  # nobody asks where it is worst
             return found
         place = tuple(found.evidence.index[axis] for axis in difference.axes)
         got, expected = (

@@ -102,14 +102,20 @@ class Spreads:
         for step, expected in zip(own, self.expected(scenario), strict=True):
             for name, tensor in step.items():
                 want = expected.taps[name].array
+                finite = np.isfinite(want)
                 with np.errstate(all="ignore"):
-                    error = np.where(
-                        np.isfinite(want), tensor.array - np.where(np.isfinite(want), want, 0), 0.0
-                    )
-                    size = np.where(np.isfinite(want), want, 0.0)
-                if not np.sqrt(np.mean(error * error)) <= NEAR * np.sqrt(np.mean(size * size)):
-                    return False
+                    if finite.all():
+                        error, size = tensor.array - want, want
+                    else:
+                        size = np.where(finite, want, 0.0)
+                        error = np.where(finite, tensor.array - size, 0.0)
+                    if not _rms(error) <= NEAR * _rms(size):
+                        return False
         return True
+
+
+def _rms(array: Array) -> float:
+    return float(np.sqrt(np.add.reduce(array * array, axis=None) / array.size))
 
 
 def _stage_spreads(scenario: Scenario, dtype: str, own: Taps, made: Taps) -> list[dict[str, Array]]:

@@ -128,7 +128,8 @@ class NumpyArithmetic:
 
     def _operands(self, arrays: tuple[Array, ...]) -> list[Array]:
         """Ints become real where they meet a real: positions times a frequency."""
-        if any(a.dtype.kind == "f" for a in arrays):
+        kinds = {a.dtype.kind for a in arrays}
+        if "i" in kinds and "f" in kinds:
             return [a.astype(self.real) if a.dtype.kind == "i" else a for a in arrays]
         return list(arrays)
 

@@ -205,8 +205,11 @@ class Scope(Names[A]):
 
     def value(self, node: ast.expr, at: Location) -> Value:
         """The value of a piece of an expression."""
+        inner = self.reading.inner
+        if inner is None and type(node) is ast.Name:
+            return self.name(node.id, at)
         made = self.piece(node, at)
-        if self.reading.inner is None or node is self.whole:
+        if inner is None or node is self.whole:
             return made
         if self.about and not isinstance(node, ast.Name | ast.Constant):
             self.reading.noted(f"{self.about}:{ast.unparse(node)}", made)
@@ -258,8 +261,8 @@ class Scope(Names[A]):
 
     def apply(self, name: str, node: ast.Call, at: Location) -> Value:
         """A call of the program's function or of the language's."""
-        if name in self.reading.program.functions:
-            function = self.reading.program.functions[name]
+        function = self.reading.program.functions.get(name)
+        if function is not None:
             call = self.invocation(function, node.args, node.keywords, at)
             site = self.site_of(f"{name}.{call.params}{call.at}", call)
             return self.enter(call, call.params, call.at, site)
@@ -323,10 +326,12 @@ class Scope(Names[A]):
 
     def inward(self, call: Invocation[A]) -> tuple[dict[str, Value], dict[str, Dimension]]:
         """Inputs and sizes of a call under the axis names that the function has inside."""
+        if not call.bound:
+            return dict(call.inputs), dict(self.sizes)
         inner = {outer: name for name, outer in call.bound.items()}
         inputs = {
             name: self.operations.relabel(value, {a: inner[a] for a in value.axes if a in inner})
-            if isinstance(value, Named) and inner
+            if isinstance(value, Named)
             else value
             for name, value in call.inputs.items()
         }
@@ -337,6 +342,8 @@ class Scope(Names[A]):
     def outward(self, result: Named[A], call: Invocation[A]) -> Named[A]:
         """The result of a call under the axis names of this scope."""
         bound = call.bound
+        if not bound:
+            return result
         return self.operations.relabel(result, {a: bound[a] for a in result.axes if a in bound})
 
     def repeat(self, node: ast.Call, at: Location) -> Named[A]:

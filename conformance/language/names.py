@@ -45,7 +45,7 @@ class Names(Generic[A]):
         """Give a value its name; the sizes of its axes are those of this scope from now on."""
         self.env[name] = value
         if isinstance(value, Named):
-            self.sizes.update(self.operations.sizes(value))
+            self.sizes.update(zip(value.axes, self.operations.arithmetic.shape(value.array), strict=True))
 
     def evaluate(self, expression: Expression) -> Value:
         """The value of an expression under these names."""

@@ -90,6 +90,12 @@ class Operations(Generic[A]):
 
     def elementwise(self, name: str, *tensors: Named[A]) -> Named[A]:
         """A function of each element; axes are matched by name."""
+        first, shape = tensors[0].axes, self.arithmetic.shape
+        if all(x.axes == first for x in tensors) and self.in_result(first) == first:
+            arrays = [x.array for x in tensors]
+            sizes_of_first = shape(arrays[0])
+            if all(shape(array) == sizes_of_first for array in arrays):
+                return Named(first, self.arithmetic.elementwise(name, *arrays))
         axes = self.in_result(dict.fromkeys(axis for x in tensors for axis in x.axes))
         sizes: dict[str, Dimension] = {}
         for x in tensors:
