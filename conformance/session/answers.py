@@ -4,9 +4,9 @@ Whatever is not of the expected form raises `Malformed`, and then counts as no a
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
@@ -24,20 +24,15 @@ class Malformed(Exception):
     """The answer does not have the form that the protocol gives it."""
 
 
-@dataclass(frozen=True)
-class Announced:
-    """A tensor that the worker has; `wanted` says whether its bytes are to be sent."""
+class Announced(NamedTuple):
+    """A tensor that the worker has, and bytes of its values; `wanted` says whether they are to be sent."""
 
     name: str
     declared: str
     wire: str
     shape: tuple[int, ...]
+    size: int
     wanted: bool
-
-    @property
-    def size(self) -> int:
-        """Bytes of its values."""
-        return math.prod(self.shape) * _WIRE[self.wire]
 
 
 @dataclass(frozen=True)
@@ -85,14 +80,15 @@ def announced_outputs(
             if shape is not None and shape != item.shape:
                 # Another shape is read to be shown, or because it is a smaller form of the answer.
                 most = min(left, max(SHOWN_BYTES, 8 * math.prod(shape)))
-            item = Announced(item.name, item.declared, item.wire, item.shape, item.size <= most)
+            item = item._replace(wanted=item.size <= most)
             left -= item.size if item.wanted else 0
             tensors.append(item)
         taps = []
         for tap in _list(output.get("taps"), 4096):
-            item = _announced(tap, tuple(_WIRE))
-            item = Announced(item.name, item.declared, item.wire, item.shape, item.size <= left_for_taps)
-            left_for_taps -= item.size if item.wanted else 0
+            item = _announced(tap, _WIRE)
+            if item.size <= left_for_taps:
+                item = item._replace(wanted=True)
+                left_for_taps -= item.size
             taps.append(item)
         if not tensors:
             raise Malformed
@@ -196,12 +192,17 @@ def offer_of(meta: Mapping[str, Any], versions: Mapping[str, str], printed: str,
     )
 
 
-def _announced(entry: Any, wires: tuple[str, ...]) -> Announced:
+def _announced(entry: Any, wires: Container[str]) -> Announced:
     name, declared, wire, shape = _list(entry, 4, exactly=True)
     lengths = _list(shape, MAX_DIMENSIONS)
-    if wire not in wires or not all(type(n) is int and 0 <= n < 1 << 62 for n in lengths):
+    if type(wire) is not str or wire not in wires:
         raise Malformed
-    return Announced(_string(name), _string(declared), wire, tuple(lengths), wanted=False)
+    size = _WIRE[wire]
+    for n in lengths:
+        if type(n) is not int or not 0 <= n < 1 << 62:
+            raise Malformed
+        size *= n
+    return Announced(_string(name), _string(declared), wire, tuple(lengths), size, wanted=False)
 
 
 def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
