@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conformance.session import Limits
@@ -12,7 +13,7 @@ from conformance.session.session import BYTES_REMEMBERED
 from conformance.targets import Target
 
 if TYPE_CHECKING:
-    from conformance.onnx.serving import Graph, Served
+    from conformance.onnx.serving import Graph
 
 REMEMBERED = 32 << 20
 """Bytes of a large target's answers that are kept."""
@@ -20,14 +21,23 @@ NUMBERS_OF_A_TIMEOUT = 100_000_000
 """Weights for which a call has its time once more."""
 
 
+@dataclass(frozen=True)
+class Served:
+    """A target that can be opened: the file that the worker imports, its arguments, and its graph if it is one."""
+
+    path: Path
+    arguments: tuple[str, ...]
+    graph: Graph | None = None
+
+
 @contextmanager
 def serving(target: Target) -> Iterator[Served]:
     """What the session of a target opens, as long as the context lasts. Raises `TargetError`."""
-    from conformance.onnx.serving import Served, serving_onnx
-
     if target.model is None:
         yield Served(target.path, target.arguments)
         return
+    from conformance.onnx.serving import serving_onnx
+
     with serving_onnx(target.model, target.names, target.ahead) as served:
         yield served
 

@@ -22,6 +22,7 @@ from conformance.onnx.maps import FOLDED
 from conformance.onnx.reading import Unreadable
 from conformance.plan.own import Own
 from conformance.results.records import Place
+from conformance.serving import Served
 from conformance.session import TargetError
 
 ADAPTER = "onnx_model.py"
@@ -39,15 +40,6 @@ class Graph:
     taps: Mapping[str, Place]
     """Where each of the document's tensors is made."""
     variant: Any
-
-
-@dataclass(frozen=True)
-class Served:
-    """A target that can be opened: the file that the worker imports, its arguments, and its graph if it is one."""
-
-    path: Path
-    arguments: tuple[str, ...]
-    graph: Graph | None = None
 
 
 @contextmanager
