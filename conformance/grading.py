@@ -147,6 +147,7 @@ class Grader:
     faults: list[str] = field(default_factory=list)
     """Of explanations: our own, and no reason to lose a verdict."""
     items: Sequence[Item] = ()
+    made: dict[tuple[str, str, str], Scenario | None] = field(default_factory=dict)
 
     @staticmethod
     def of(pack: Pack, bench: Bench, graded: Graded, seed: int, scenarios: Scenarios | None = None) -> Grader:
@@ -197,8 +198,11 @@ class Grader:
 
     def scenario(self, case: Case, variant: Variant, dtype: str) -> Scenario | None:
         """A case in a variant, with the choices that its operation leaves open as the target follows them."""
-        operation = self.pack.operations[case.operation]
-        return self.scenarios.of(case, variant, self.either(operation, variant, dtype))
+        either = self.either(self.pack.operations[case.operation], variant, dtype)
+        key = (case.id, variant.name, repr(either))
+        if key not in self.made:
+            self.made[key] = self.scenarios.of(case, variant, either)
+        return self.made[key]
 
     def ahead(self, question: Question) -> list[Question]:
         """Comparisons of the same operation at other sizes, also those still to come: a name has to fit them too.

@@ -23,11 +23,10 @@ from conformance import __version__
 from conformance.claim_lines import claim_line
 from conformance.diagnosis.causes import cause_lines, causes, sentence
 from conformance.grading import Grader, Item, entry_points, plan
-from conformance.judging.bench import Bench
 from conformance.judging.common import Question
 from conformance.judging.count import PARAMETER_SHAPES
 from conformance.judging.profiles import Profiler
-from conformance.judging.program_bench import ProgramBench, ProgramSession
+from conformance.judging.program_bench import ProgramSession
 from conformance.known import Known
 from conformance.pack.flow import layer_flow
 from conformance.pack.model import Pack, Variant
@@ -66,10 +65,14 @@ class Options:
 
 @dataclass(frozen=True)
 class Events:
-    """Who wants to know as it happens: how many verdicts each rung will have, and each line."""
+    """Who wants to know as it happens: how many verdicts each rung will have, and each line.
+
+    `opened` hears before that of which variants (none: undeclared) and dtypes a target is that is no graph.
+    """
 
     started: Callable[[Mapping[str, int]], None] = lambda _: None
     line: Callable[[Mapping[str, Any]], None] = lambda _: None
+    opened: Callable[[Sequence[str], Sequence[str]], None] = lambda _variants, _dtypes: None
 
 
 def run(
@@ -117,18 +120,16 @@ def run(
             raise told from None
         check_variants(pack, graded, options)
         dtypes = options.dtypes or offer.dtypes
+        variants = () if graded.undeclared else tuple(v.name for v in graded.variants)
+        if served.graph is None and not target.program:
+            events.opened(variants, dtypes)
         planned = plan(pack, offer, graded, dtypes, options.select, served.graph is not None)
         if known is None or known.seed != seed:
             known = Known.of(pack, seed)
-        bench = (
-            ProgramBench(session, offer, exact=known.exact, store=known.store, program=pack.program)
-            if target.program
-            else Bench(session, offer, exact=known.exact, store=known.store, graph=served.graph)
-        )
+        bench = known.program(session, offer) if target.program else known.bench(session, offer, served.graph)
         grader = Grader.of(pack, bench, graded, seed, known.scenarios)
         graph_file = None if target.model is None else GraphFile(target.model, Path(served.arguments[1]))
         output = _Output(pack, target, offer, grader, writer, events, options.waivers, graph_file=graph_file)
-        variants = () if graded.undeclared else tuple(v.name for v in graded.variants)
         drawn = flow_lines(pack, graded.variants[0]) if graded.variants else []
         first = {**run_line(pack, target, variants, dtypes, seed, session.isolation, offer), "flow": drawn}
         if served.graph is not None and is_large(served.graph):

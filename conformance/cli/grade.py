@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,14 +86,11 @@ def _grade(given: dict[str, Any]) -> int:
     entries: dict[int, Entry] = {}
     headings: list[Mapping[str, Heading]] = []
 
-    warm = _Warm()
-
     def finished(row: Row) -> None:
         entry, known = _entry(row, folder)
         entries[id(row)] = entry
         headings.append(known)
         progress.ended(entry)
-        warm.after(row, len(jobs) - len(entries))
 
     def watch(rows: Sequence[Row], running: Sequence[Row]) -> None:
         names = [row.job.submission.name for row in running]
@@ -102,7 +98,7 @@ def _grade(given: dict[str, Any]) -> int:
 
     if forks():
         load()
-    pool = Pool(given["jobs"] or cores(), finished, watch)
+    pool = Pool(given["jobs"] or cores(), finished, watch, _prepare)
     rows = pool.run(jobs)
     progress.clear()
     for row in rows:
@@ -114,40 +110,16 @@ def _grade(given: dict[str, Any]) -> int:
     return _status(rows, interrupted=pool.interrupted)
 
 
-WORTH = 6
-"""Rows still to come from which on it pays to work out beforehand what all of their kind are compared with."""
+def _prepare(row: Row) -> None:
+    """Works out what a row, and those of its kind that come after it, are compared with."""
+    from contextlib import suppress
 
+    from conformance.many.row import prepare
 
-@dataclass
-class _Warm:
-    """Sees of which variants and dtypes submissions are, and prepares for more of the kind, once for each."""
-
-    seen: set[tuple[str, str]] = field(default_factory=set)
-
-    def after(self, row: Row, left: int) -> None:
-        """Prepares for rows like the one that has ended, when enough are left to make up for it."""
-        from contextlib import suppress
-
-        from conformance.grading import EngineFault
-        from conformance.language.errors import PackError
-        from conformance.many.pool import forks
-        from conformance.many.row import opened, prepare
-        from conformance.results.store import StoreError, read_results
-
-        if left < WORTH or row.side or not forks():
-            return
-        try:
-            run = read_results(row.job.output).run
-        except StoreError:
-            return
-        known = opened(row.job.pack).variants
-        for variant in run.get("variants", ()):
-            for dtype in run.get("dtypes", ()):
-                if variant in known and (variant, dtype) not in self.seen:
-                    self.seen.add((variant, dtype))
-                    # A fault of the pack, or of ours, is each row's to report.
-                    with suppress(PackError, EngineFault):
-                        prepare(row.job, [variant], [dtype])
+    for kind in row.unprepared:
+        # A fault of the pack, or of ours, is each row's to report.
+        with suppress(Exception):
+            prepare(row.job, kind)
 
 
 def _jobs(given: Mapping[str, Any]) -> list[Job]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from conformance.judging.large_spreads import Kept, LargeSpreads
 from conformance.judging.observe import Observation, call_of, interleaved_call, observation, prefix_call
+from conformance.judging.prepared import Prepared
 from conformance.judging.spreads import Spreads, in_place
 from conformance.language.arithmetic import Array
 from conformance.language.tensors import Named
@@ -49,6 +50,7 @@ class Bench:
     store: MutableMapping[str, Array] = field(default_factory=dict)
     graph: Graph | None = None
     """What was read of the target, where it is a graph."""
+    prepared: Prepared = field(default_factory=Prepared)
 
     def __post_init__(self) -> None:
         """The spreads read the program as this bench does. Of a large target little is kept."""
@@ -70,22 +72,37 @@ class Bench:
 
     def _observe(self, scenario: Scenario, dtype: str, tap: bool, repetition: int) -> Observation:
         expected = self.expected(scenario)
-        shapes = [step.shapes for step in expected]
-        outcome = self.session.call(call_of(scenario, tap=tap, expect=shapes, repetition=repetition), dtype)
+        outcome = self.session.call(self.call(scenario, tap, repetition), dtype)
         seen = observation(scenario, outcome, expected, dtype)
         if not seen.last_only or scenario.cached:
             return seen
-        outcome = self.session.call(prefix_call(scenario, shapes[0]), dtype)
+        outcome = self.session.call(prefix_call(scenario, expected[0].shapes), dtype)
         return self._from_prefixes(scenario, outcome, expected, seen, dtype)
 
     def interleave(self, scenario: Scenario, other: Scenario, dtype: str) -> Observation:
         """What the target makes of a scenario whose calls take turns with another's."""
         expected = self.expected(scenario)
-        shapes = [step.shapes for step in expected]
-        outcome = self.session.call(interleaved_call(scenario, other, shapes), dtype)
+        outcome = self.session.call(self.interleaved(scenario, other), dtype)
         if isinstance(outcome, Returned):
             outcome = replace(outcome, outputs=outcome.outputs[::2])
         return observation(scenario, outcome, expected, dtype)
+
+    def call(self, scenario: Scenario, tap: bool, repetition: int) -> Call:
+        """What `observe` asks of the target."""
+
+        def make() -> Call:
+            shapes = [step.shapes for step in self.expected(scenario)]
+            return call_of(scenario, tap=tap, expect=shapes, repetition=repetition)
+
+        return self.prepared.of(scenario, ("call", tap, repetition), make)
+
+    def interleaved(self, scenario: Scenario, other: Scenario) -> Call:
+        """What `interleave` asks of the target."""
+
+        def make() -> Call:
+            return interleaved_call(scenario, other, [step.shapes for step in self.expected(scenario)])
+
+        return self.prepared.of(scenario, ("interleaved", other), make)
 
     def _from_prefixes(
         self, scenario: Scenario, outcome: Outcome, expected: list[Tensors], seen: Observation, dtype: str

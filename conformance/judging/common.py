@@ -56,6 +56,10 @@ class Question:
 
     def counted(self, step: int, tensor: Named[Array], extra: Expression | None = None) -> Array | None:
         """Where a tensor is compared: not at padded queries, and where `extra` holds."""
+        what = ("counted", step, tensor.axes, tensor.array.shape, extra and extra.text)
+        return self.bench.prepared.of(self.scenario, what, lambda: self._counted(step, tensor, extra))
+
+    def _counted(self, step: int, tensor: Named[Array], extra: Expression | None) -> Array | None:
         axes = tensor.axes
         masks = []
         for axis, expression in self.scenario.operation.real.items():
@@ -76,6 +80,10 @@ class Question:
 
     def mask(self, step: int, expression: Expression) -> Named[Array]:
         """A boolean expression over the inputs of one call and the program's own tensors."""
+        what = ("mask", step, expression.text)
+        return self.bench.prepared.of(self.scenario, what, lambda: self._mask(step, expression))
+
+    def _mask(self, step: int, expression: Expression) -> Named[Array]:
         expected = self.bench.expected(self.scenario)[step]
         given = self.scenario.steps()[step]
         names = {**{n.rpartition(".")[2]: t for n, t in expected.taps.items()}, **expected.outputs, **given}

@@ -75,8 +75,8 @@ def _raised(failed: Judgement, declared: str | None) -> Judgement:
     return failed
 
 
-def _follows(question: Question, got: Named[Array], form: str) -> Comparison:
-    body: ConventionDocument = question.claim.body
+def _value(question: Question, form: str) -> Named[Array]:
+    """A form of the convention, over the program's own tensors."""
     scenario = question.scenario
     expected = question.bench.expected(scenario)[0]
     names = {
@@ -84,7 +84,13 @@ def _follows(question: Question, got: Named[Array], form: str) -> Comparison:
         **{n.rpartition(".")[2]: t for n, t in expected.taps.items()},
         **expected.outputs,
     }
-    value = scenario.evaluate(form, names)
+    return scenario.evaluate(form, names)
+
+
+def _follows(question: Question, got: Named[Array], form: str) -> Comparison:
+    body: ConventionDocument = question.claim.body
+    scenario = question.scenario
+    value = question.bench.prepared.of(scenario, ("form", form), lambda: _value(question, form))
     order = [axis for axis in got.axes if axis in value.axes]
     array = value.array.transpose([value.axes.index(axis) for axis in order])
     sizes = iter(array.shape)

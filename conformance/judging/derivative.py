@@ -45,16 +45,16 @@ def judge(question: Question) -> Judgement:
     body: DerivativeDocument = question.claim.body
     comparisons: list[Comparison] = []
     for i in range(DIRECTIONS):
-        sides = [replace(question, scenario=shifted(question.scenario, body, sign, i)) for sign in (1, -1)]
+        sides = [replace(question, scenario=side(question, sign, i)) for sign in (1, -1)]
         values, wanted, sigmas = [], [], []
-        for side in sides:
-            seen = side.observation()
-            unusable = side.unusable(seen, body.tensor)
+        for asked in sides:
+            seen = asked.observation()
+            unusable = asked.unusable(seen, body.tensor)
             if unusable is not None:
                 return unusable
             values.append(seen.steps[0].outputs[body.tensor])
-            wanted.append(side.bench.expected(side.scenario)[0].outputs[body.tensor].array)
-            sigmas.append(side.bench.sigma(side.scenario, side.dtype, 0, body.tensor))
+            wanted.append(asked.bench.expected(asked.scenario)[0].outputs[body.tensor].array)
+            sigmas.append(asked.bench.sigma(asked.scenario, asked.dtype, 0, body.tensor))
         axes = values[0].axes
         width = 2 * float(body.step)
         with np.errstate(all="ignore"):
@@ -68,6 +68,15 @@ def judge(question: Question) -> Judgement:
             weighted = by_autograd(question, body, np.where(np.isfinite(allowed), allowed, 0.0), counts)
             comparisons += [weighted] if weighted is not None else []
     return judged(comparisons)
+
+
+def side(question: Question, sign: int, direction: int) -> Scenario:
+    """One side of a secant; of a large target it is not kept."""
+    scenario, claim = question.scenario, question.claim
+    if scenario.large:
+        return shifted(scenario, claim.body, sign, direction)
+    what = ("shifted", claim.id, sign, direction)
+    return scenario.derive(what, lambda: shifted(scenario, claim.body, sign, direction))
 
 
 def by_autograd(

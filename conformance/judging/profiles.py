@@ -105,7 +105,8 @@ def positions(question: Question) -> Profile | None:
     cached = _along(question, name)
     if cached is None:
         return None
-    single = _along(replace(question, scenario=scenario.changed(schedule=())), name)
+    whole = scenario.derive("in one call", lambda: scenario.changed(schedule=()))
+    single = _along(replace(question, scenario=whole), name)
     at_once = tuple(single) if single is not None and len(single) == len(cached) else ()
     return Profile("position", (name,), tuple(cached), calls=scenario.schedule, at_once=at_once)
 

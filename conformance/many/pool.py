@@ -11,18 +11,20 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 
 from conformance.language.program import Text
-from conformance.many.row import STOPPED, Job, work
+from conformance.many.row import STOPPED, Job, Kind, work
 from conformance.reports.model import NOTHING
 
 UNREACHED = Text("it was not reached before the interruption", "中断之前尚未轮到它")
 GRACE = 5.0
 """Seconds that a row has, after Ctrl-C, to write what it has."""
+WORTH = 6
+"""Rows still to come from which on it pays to work out beforehand what all of their kind are compared with."""
 TICK = 0.5
 """Seconds between two looks at how far the rows are, when none says anything."""
 
@@ -39,6 +41,7 @@ class Row:
         traceback: of a fault of ours.
         seconds: from its start to its end.
         fraction: how much of it is done, from 0 to 1.
+        unprepared: kinds that it waits for; it is begun again once they are prepared.
     """
 
     job: Job
@@ -49,6 +52,7 @@ class Row:
     fraction: float = 0.0
     total: int = 0
     ended: bool = False
+    unprepared: tuple[Kind, ...] = ()
 
 
 @dataclass
@@ -58,19 +62,22 @@ class Pool:
     Attributes:
         finished: called with each row when it has ended.
         watch: called now and then with all rows and those that run.
+        prepare: called with a row that waits for what it does.
         interrupted: whether Ctrl-C ended it early.
     """
 
     side_by_side: int
     finished: Callable[[Row], None] = lambda _: None
     watch: Callable[[Sequence[Row], Sequence[Row]], None] = lambda _all, _running: None
+    prepare: Callable[[Row], None] = lambda _: None
     interrupted: bool = False
+    _waiting: deque[Row] = field(default_factory=deque)
     _running: dict[Connection, tuple[Row, BaseProcess, float]] = field(default_factory=dict)
 
     def run(self, jobs: Sequence[Job]) -> list[Row]:
         """All rows, in the order of the jobs. On Ctrl-C it returns early; what is not done says so."""
         rows = [Row(job) for job in jobs]
-        waiting = deque(rows)
+        waiting = self._waiting = deque(rows)
         context = _context()
         try:
             while waiting or self._running:
@@ -89,7 +96,10 @@ class Pool:
         reading, sending = context.Pipe(duplex=False)
         forked = context.get_start_method() == "fork"
         others = (*self._running, reading) if forked else ()
-        process = context.Process(target=work, args=(row.job, sending, others))  # type: ignore[attr-defined]
+        ahead = forks() and not row.unprepared and len(self._waiting) >= WORTH
+        row.unprepared = ()
+        job = replace(row.job, ahead=ahead)
+        process = context.Process(target=work, args=(job, sending, others))  # type: ignore[attr-defined]
         process.start()
         sending.close()
         self._running[reading] = (row, process, time.monotonic())
@@ -107,6 +117,8 @@ class Pool:
                 row.total = message["total"]
             elif "done" in message:
                 row.fraction = min(message["done"] / max(row.total, 1), 1.0)
+            elif "again" in message:
+                row.unprepared = tuple((variant, dtype) for variant, dtype in message["again"])
             else:
                 answer = message["end"]
                 row.side, message = answer.get("side", ""), answer.get("message", "")
@@ -122,6 +134,12 @@ class Pool:
         if process.is_alive():
             process.kill()
             process.join()
+        if row.unprepared and not row.ended:
+            if not self.interrupted:
+                self._waiting.appendleft(row)  # first, for Ctrl-C may end what follows
+                self.prepare(row)
+                return
+            row.side, row.message, row.ended = "interrupted", STOPPED, True
         if not row.ended:
             row.side, row.message, row.ended = "death", _death(process.exitcode), True
         row.seconds, row.fraction = time.monotonic() - begun, 1.0

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,13 +29,19 @@ from conformance.told import told
 if TYPE_CHECKING:
     from conformance.runner import Options
 
+SELDOM = 100_000, 20, 20
+"""Objects, and rounds, after which garbage is looked for: a row makes little, and lives for seconds."""
 SLOWEST = 0.2
 """Seconds between two messages on how far it has got."""
 
 STOPPED = Text("grading it was stopped by an interrupt before it was done", "评测在完成之前被中断信号停止")
 
+Kind = tuple[str, str]
+"""A variant of the pack ('' where none is declared) and a dtype: what targets of one kind are compared with is the same."""
+
 _packs: dict[Path, Pack] = {}
 _known: dict[tuple[Path, int], Known] = {}
+_prepared: set[tuple[Path, int, Kind]] = set()
 """What is prepared here before a fork is known to every row that is forked afterwards."""
 
 
@@ -49,6 +56,7 @@ class Job:
         map_file: of `--map`.
         lang: language in which report.html opens.
         reveal: how much of the answers it shows.
+        ahead: whether it waits for what others of its kind need too, see `Unprepared`.
     """
 
     submission: Submission
@@ -58,6 +66,15 @@ class Job:
     map_file: Path | None
     lang: str
     reveal: str = "full"
+    ahead: bool = False
+
+
+class Unprepared(Exception):
+    """A submission is of kinds that nothing is prepared for: that is done first, for all that come after it."""
+
+    def __init__(self, kinds: Sequence[Kind]) -> None:
+        super().__init__(kinds)
+        self.kinds = tuple(kinds)
 
 
 class Stopped(Exception):
@@ -82,13 +99,26 @@ def load() -> None:
     page.template("report.html")
 
 
-def prepare(job: Job, variants: Sequence[str], dtypes: Sequence[str]) -> None:
-    """Works out, once for all rows forked from now on, what targets of these variants and dtypes are compared with."""
+def prepare(job: Job, kind: Kind) -> None:
+    """Works out, once for all rows forked from now on, what targets of a kind are compared with."""
+    from conformance.claim_lines import claim_line
     from conformance.cli.options import make_options
+    from conformance.reports import html
+    from conformance.results.records import verdict_line
+    from conformance.results.store import Results
 
     pack, seed = opened(job.pack), job.options["seed"]
+    if (job.pack, seed, kind) in _prepared:
+        return
+    _prepared.add((job.pack, seed, kind))  # if it fails, each row meets the fault, and reports it
     options = make_options(pack, **job.options)
-    _known.setdefault((job.pack, seed), Known.of(pack, seed)).prepare(variants, dtypes, options.select)
+    variant, dtype = kind
+    if (job.pack, seed) not in _known:
+        _known[job.pack, seed] = Known.of(pack, seed)
+    done = _known[job.pack, seed].prepare([variant] if variant else [], [dtype], options.select)
+    # The texts of claims and of most verdicts are on every page: one is made of them for nobody.
+    claims = {item.claim.id: claim_line(pack, item.claim) for item, _ in done}
+    html.render(Results({}, claims, [verdict_line(verdict) for _, verdict in done], None), job.lang)
 
 
 def work(job: Job, sending: Connection, others: tuple[Connection, ...] = ()) -> None:
@@ -102,6 +132,7 @@ def work(job: Job, sending: Connection, others: tuple[Connection, ...] = ()) -> 
     for connection in others:
         connection.close()
     gc.freeze()  # what was there before lives as long as this process: nothing of it need be looked at
+    gc.set_threshold(*SELDOM)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with suppress(OSError):
         os.setpgid(
@@ -113,6 +144,9 @@ def work(job: Job, sending: Connection, others: tuple[Connection, ...] = ()) -> 
         send({"end": grade(job, send)})
     except Stopped:
         return
+    except Unprepared as found:
+        with suppress(Stopped):
+            send({"again": found.kinds})
     except KeyboardInterrupt:
         with suppress(Stopped):
             send({"end": _answer("interrupted", STOPPED)})
@@ -129,7 +163,7 @@ def work(job: Job, sending: Connection, others: tuple[Connection, ...] = ()) -> 
 def grade(job: Job, send: Callable[[Mapping[str, Any]], None]) -> dict[str, Any]:
     """Grades the submission, and leaves `results.jsonl` and `report.html`; an empty answer is a verdict.
 
-    Raises what `runner.run` raises for faults of ours, and `KeyboardInterrupt`.
+    Raises what `runner.run` raises for faults of ours, `Unprepared`, and `KeyboardInterrupt`.
     """
     from conformance.cli.options import make_options
     from conformance.language.errors import PackError
@@ -159,7 +193,8 @@ def grade(job: Job, send: Callable[[Mapping[str, Any]], None]) -> dict[str, Any]
                 target = resolve_target(job.submission.words, job.map_file, pack)
                 target = replace(target, among=job.submission.among)
                 known = _known.get((job.pack, job.options["seed"]))
-                run(pack, target, options, writer, Events(progress.start, progress.line), known)
+                events = Events(progress.start, progress.line, partial(_opened, job, pack))
+                run(pack, target, options, writer, events, known)
         except TargetError as error:  # its lines are written
             answer = _answer("target", told(error.message))
         except VariantError as error:
@@ -179,6 +214,15 @@ def grade(job: Job, send: Callable[[Mapping[str, Any]], None]) -> dict[str, Any]
     if interrupted:
         raise KeyboardInterrupt
     return answer
+
+
+def _opened(job: Job, pack: Pack, variants: Sequence[str], dtypes: Sequence[str]) -> None:
+    """Raises `Unprepared` where a row that may wait is of a kind that nothing is prepared for."""
+    known = [variant for variant in variants or [""] if variant in pack.variants or not variant]
+    kinds = [(variant, dtype) for variant in known for dtype in dtypes]
+    missing = [kind for kind in kinds if (job.pack, job.options["seed"], kind) not in _prepared]
+    if job.ahead and missing:
+        raise Unprepared(missing)
 
 
 def _answer(side: str, why: Text) -> dict[str, Any]:

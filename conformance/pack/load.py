@@ -110,10 +110,11 @@ def cases_of(pack: Pack, claim: Claim) -> list[Case]:
     """
     from fnmatch import fnmatchcase
 
-    found = []
-    for case in pack.cases.values():
-        if case.operation != claim.operation:
-            continue
+    what = (claim.operation, tuple(claim.cases))
+    if what in pack.cases_found:
+        return pack.cases_found[what]
+    found = pack.cases_found[what] = []
+    for case in pack.cases_by_operation.get(claim.operation, ()):
         if not claim.cases:
             fits = not case.tags
         else:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -168,3 +169,16 @@ class Pack:
     statements: Mapping[str, Statement]
     questions: Mapping[str, Text]
     references: Mapping[str, str]
+
+    @cached_property
+    def cases_by_operation(self) -> Mapping[str, Sequence[Case]]:
+        """The cases of each operation that has any, in the pack's order."""
+        found: dict[str, list[Case]] = {}
+        for case in self.cases.values():
+            found.setdefault(case.operation, []).append(case)
+        return found
+
+    @cached_property
+    def cases_found(self) -> dict[tuple[str, tuple[str, ...]], list[Case]]:
+        """Of an operation, the cases that patterns name, once they have been looked for."""
+        return {}

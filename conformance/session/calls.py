@@ -13,6 +13,9 @@ Value: TypeAlias = (
     "npt.NDArray[Any] | int | float | bool | str | Mapping[str, Value] | Sequence[Value] | None"
 )
 
+Request: TypeAlias = "tuple[Mapping[str, Any], Sequence[Any]]"
+"""JSON and buffers of what a worker is asked."""
+
 # The operations of the contract that may return several tensors, as a tuple in this order.
 RETURNS: Mapping[str, tuple[str, ...]] = {"attention": ("output", "weights")}
 
@@ -74,6 +77,8 @@ class OperationCall:
     returns: tuple[str, ...] | None = None
     repetition: int = 0
     gradient: Gradient | None = None
+    requests: "dict[tuple[str, bool], Request]" = field(default_factory=dict, init=False, repr=False)
+    """Made ready for a worker, see `requests.ready`."""
 
     @property
     def entry(self) -> str:
@@ -120,6 +125,8 @@ class ModelCall:
     steps: tuple[Step, ...]
     tap: bool = False
     repetition: int = 0
+    requests: "dict[tuple[str, bool], Request]" = field(default_factory=dict, init=False, repr=False)
+    """Made ready for a worker, see `requests.ready`."""
 
     @property
     def entry(self) -> str:

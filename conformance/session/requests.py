@@ -1,14 +1,26 @@
 """From a call to the JSON and the buffers of the request that asks a worker to make it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy.typing as npt
 
-from conformance.session.calls import Call, OperationCall
+from conformance.session.calls import Call, ModelCall, OperationCall, Request
 from conformance.worker import protocol
 
 
-def request_of(call: Call, dtype: str, key: str, held: bool) -> tuple[dict[str, Any], list[Any]]:
+def ready(call: Call, dtype: str) -> None:
+    """Makes the requests for a call, and its digests, ahead: whoever makes it many times, of many submissions, makes them once.
+
+    Raises as `request_of`.
+    """
+    call.digest()
+    for held in (False, True) if isinstance(call, ModelCall) else (False,):
+        if (dtype, held) not in call.requests:
+            call.requests[dtype, held] = _request(call, dtype, held)
+
+
+def request_of(call: Call, dtype: str, key: str, held: bool) -> tuple[dict[str, Any], Sequence[Any]]:
     """The request for a call, but for what it may use, and its buffers.
 
     Args:
@@ -21,6 +33,14 @@ def request_of(call: Call, dtype: str, key: str, held: bool) -> tuple[dict[str, 
         TypeError: an argument is no `Value`.
         ValueError: too many of them.
     """
+    made, parts = call.requests.get((dtype, held)) or _request(call, dtype, held)
+    request = dict(made)
+    if isinstance(call, ModelCall):
+        request["key"] = key
+    return request, parts
+
+
+def _request(call: Call, dtype: str, held: bool) -> Request:
     floats = "<f8" if dtype == "float64" else "<f4"
     arrays: list[npt.NDArray[Any]] = []
     request: dict[str, Any] = {"dtype": dtype, "tap": call.tap}
@@ -39,7 +59,6 @@ def request_of(call: Call, dtype: str, key: str, held: bool) -> tuple[dict[str, 
     else:
         request |= {
             "call": "model",
-            "key": key,
             "params": None if held else protocol.flatten(call.params, arrays, floats),
             "steps": [
                 {
