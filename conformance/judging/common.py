@@ -110,6 +110,15 @@ def last_position(tensor: Named[Array]) -> Named[Array]:
     return Named(tensor.axes, np.take(tensor.array, [-1], axis=i))
 
 
+def at_last_position(
+    want: Named[Array], allowed: Named[Array], counts: Array | None
+) -> tuple[Named[Array], Named[Array], Array | None]:
+    """What a model that returned its last position alone is compared with: expected, tolerance, which elements count."""
+    if counts is not None and counts.shape[want.axes.index("query")] > 1:
+        counts = spread_over(last_position(Named(want.axes, counts)), want.axes)
+    return last_position(want), last_position(allowed), counts
+
+
 def prefixes(names: Iterator[str] | dict[str, Named[Array]], tensor: str) -> list[str]:
     """The taps that are called `tensor`, with their prefixes, in order."""
     return [name for name in names if name.rpartition(".")[2] == tensor]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conformance.judging.common import Question, judged, last_position, spread_over
+from conformance.judging.common import Question, at_last_position, judged
 from conformance.judging.compare import Comparison, compare
 from conformance.language.tensors import Named
 from conformance.pack.model import Claim
@@ -29,8 +29,6 @@ def judge(question: Question) -> Judgement:
         counts = question.counted(i, want, question.claim.where)
         got = step.outputs[name]
         if seen.last_only:
-            want, allowed = last_position(want), last_position(allowed)
-            if counts is not None and counts.shape[want.axes.index("query")] > 1:
-                counts = spread_over(last_position(Named(want.axes, counts)), want.axes)
+            want, allowed, counts = at_last_position(want, allowed, counts)
         comparisons.append(compare(name, got, want.array, allowed.array, counts))
     return judged(comparisons)

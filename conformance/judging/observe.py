@@ -254,7 +254,7 @@ def observation(scenario: Scenario, outcome: Outcome, expected: list[Tensors], d
             if BITS.get(output.dtypes.get(name, dtype), 64) < BITS[dtype]:
                 lower[name] = output.dtypes[name]
             outputs[name] = Named(tensor.axes, output.tensors[name])
-        steps.append(Tensors(outputs, _taps(scenario, output, want, shapes)))
+        steps.append(Tensors(outputs, _taps(scenario, output, want, shapes, last_only)))
         modified += [name for name in output.modified if name not in modified]
     return Observation(tuple(steps), None, shapes, lower, tuple(modified), last_only, outcome.seconds)
 
@@ -264,18 +264,23 @@ def _taps(
     output: Output,
     want: Tensors,
     shapes: dict[str, tuple[tuple[int, ...], tuple[int, ...]]],
+    last_only: bool,
 ) -> dict[str, Named[Array]]:
-    """Tapped tensors under the contract's names; those of a wrong shape go into `shapes`."""
+    """Tapped tensors under the contract's names; those of a wrong shape go into `shapes`.
+
+    A model that gives its last position's logits may have left the others out before: such a tensor is unseen.
+    """
     tensors = scenario.pack.program.tensors
     taps = {}
     for name, array in output.taps.items():
         short = name.rpartition(".")[2]
         if short not in tensors or not tensors[short].offered or name not in want.taps:
             continue
-        shape = want.taps[name].array.shape
+        axes, shape = want.taps[name].axes, want.taps[name].array.shape
+        at_last = tuple(1 if axis == "query" else size for axis, size in zip(axes, shape, strict=True))
         if array.shape == shape:
-            taps[name] = Named(want.taps[name].axes, array)
-        else:
+            taps[name] = Named(axes, array)
+        elif not last_only or array.shape != at_last:
             shapes.setdefault(name, (shape, array.shape))
     return taps
 

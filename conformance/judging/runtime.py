@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from conformance.judging.common import Question, judged
+from conformance.judging.common import Question, at_last_position, judged
 from conformance.judging.compare import Comparison, compare
 from conformance.judging.observe import call_of, observation
 from conformance.language.program import Text
+from conformance.language.tensors import Named
 from conformance.pack.documents import RuntimeDocument
 from conformance.pack.model import Claim
 from conformance.results.records import Judgement
@@ -49,9 +50,13 @@ def judge(question: Question) -> Judgement:
         for i, step in enumerate(seen.steps):
             want = usual.steps[i].outputs[name]
             sigma = bench.sigma(scenario, question.dtype, i, name)
-            allowed = tolerance(joined(sigma, sigma), question.dtype)
+            allowed = Named(want.axes, tolerance(joined(sigma, sigma), question.dtype))
             counts = question.counted(i, want)
-            comparisons.append((str(value), compare(name, step.outputs[name], want.array, allowed, counts)))
+            if seen.last_only:  # `usual` was put together from all prefixes
+                want, allowed, counts = at_last_position(want, allowed, counts)
+            comparisons.append(
+                (str(value), compare(name, step.outputs[name], want.array, allowed.array, counts))
+            )
     found = judged([comparison for _, comparison in comparisons])
     if found.verdict != "fail" or found.evidence is None:
         return found

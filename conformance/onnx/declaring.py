@@ -17,6 +17,7 @@ BASES: dict[str, dict[str, Any]] = {
 }
 
 
+AFTER_TURNING = "queries and keys are normed after RoPE"
 FAMILIAR = ("relu", "gelu", "gelu_tanh", "swiglu", "geglu", "geglu_tanh")
 
 
@@ -26,6 +27,8 @@ def unusual(structure: Structure) -> list[str]:
     traced = [t for a in structure.attentions for t in (a.q, a.k) if t is not None]
     if any(t.norm is not None for t in traced) and not normed_by_head(structure):
         found.append("queries and keys are normed")
+    elif normed_turned(structure):
+        found.append(AFTER_TURNING)
     embedding = structure.embedding
     if embedding is not None and embedding.norm is not None:
         found.append("the embedding is normed")
@@ -89,6 +92,19 @@ def normed_by_head(structure: Structure) -> bool:
     return 2 * sum(fits) > len(fits)
 
 
+def normed_turned(structure: Structure) -> bool:
+    """Whether every attention norms queries and keys behind their rotation, as Hunyuan does: a model of its own."""
+    order = structure.walk.order
+    return bool(structure.attentions) and all(
+        t is not None
+        and t.norm is not None
+        and t.rotation is not None
+        and order[t.norm.node] > order[t.rotation.node]
+        for a in structure.attentions
+        for t in (a.q, a.k)
+    )
+
+
 def foreign(structure: Structure) -> list[str]:
     """What a whole model does that no variant has, so that it is another model and not a wrong one."""
     attentions = structure.attentions
@@ -99,6 +115,8 @@ def foreign(structure: Structure) -> list[str]:
     normed = attentions and all(a.q is not None and a.q.norm is not None for a in attentions)
     if normed and not normed_by_head(structure):
         found.append("queries and keys are normed")
+    elif normed_turned(structure):
+        found.append(AFTER_TURNING)
     if structure.embedding is not None and structure.embedding.norm is not None:
         found.append("the embedding is normed")
     found += _embedded(structure)

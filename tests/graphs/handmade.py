@@ -68,6 +68,10 @@ class Plan:
     window: int = 0  # how many tokens a query sees at most; 0: all
     distance_bias: bool = False  # scores get less the further a key is, each head in its own measure
     eps: float = 1e-5
+    last: str = (
+        ""  # only the last position goes out: cut off before the vocabulary (hidden), or after (logits)
+    )
+    qk_norm: str = ""  # before, after: RMSNorm of each head's queries and keys, before or after they turn
 
 
 @dataclass
@@ -126,6 +130,8 @@ def draw(plan: Plan, seed: int = 0) -> dict[str, np.ndarray]:
         params |= {a + "w_q": (D, H * W), a + "w_k": (D, K * W), a + "w_v": (D, K * W), a + "w_o": (H * W, D)}
         if plan.bias:
             params |= {a + "b_q": (H * W,), a + "b_k": (K * W,), a + "b_v": (K * W,), a + "b_o": (D,)}
+        if plan.qk_norm:
+            params |= {a + "q_norm.weight": (W,), a + "k_norm.weight": (W,)}
         f = p + "ffn."
         if plan.ffn == "swiglu":
             params |= {f + "w_gate": (D, plan.ff), f + "w_up": (D, plan.ff), f + "w_down": (plan.ff, D)}
@@ -238,14 +244,19 @@ def build(plan: Plan, params: dict[str, np.ndarray] | None = None) -> onnx.Model
             x, _ = _norm(g, plan, params, p + "norm2", x, None, "")
     if plan.placement == "pre" and plan.mistake != "final-norm-dropped":
         x, _ = _norm(g, plan, params, "final_norm", x, pending, "")
+    if plan.last == "hidden":
+        x = g.op("Gather", x, g.const([-1]), axis=1, name="last")
     if plan.tied:
         logits = g.op(
             "MatMul", x, g.op("Transpose", g.weight("embed", params["embed"]), perm=[1, 0]), name="vocabulary"
         )
     else:
         logits = g.op("MatMul", x, g.weight("lm_head", params["lm_head"]), name="vocabulary")
+    if plan.last == "logits":
+        logits = g.op("Slice", logits, g.const([-1]), g.const([2**31]), g.const([1]), name="last")
     g.nodes.append(helper.make_node("Identity", [logits], ["logits"], name="logits"))
-    typed = [helper.make_tensor_value_info("logits", elem, ["batch", "seq", plan.vocab])]
+    seq = 1 if plan.last else "seq"
+    typed = [helper.make_tensor_value_info("logits", elem, ["batch", seq, plan.vocab])]
     cache = ["batch", plan.kv_heads, "total", plan.width]
     typed += [helper.make_tensor_value_info(name, elem, cache) for name in outputs]
     opsets = [helper.make_opsetid("", plan.opset), helper.make_opsetid(MICROSOFT, 1)]
@@ -426,10 +437,15 @@ def _attention(
             split[n] = g.op(
                 "Transpose", g.op("Reshape", flat[n], g.const([0, 0, heads, W])), perm=[0, 2, 1, 3]
             )
+    head_norms = [(n, f"{a}{n}_norm") for n in "qk" if plan.qk_norm]
+    if plan.qk_norm == "before":
+        split |= {n: _norm(g, plan, params, name, split[n], None, "")[0] for n, name in head_norms}
     if tables is not None and plan.rope_as != "inside":
         if wrong != "rope-on-keys-only":
             split["q"] = _rope(g, plan, split["q"], tables, wrong)
         split["k"] = _rope(g, plan, split["k"], tables, wrong)
+    if plan.qk_norm == "after":
+        split |= {n: _norm(g, plan, params, name, split[n], None, "")[0] for n, name in head_norms}
     present = (split["k"], split["v"])
     if plan.attention == "grouped_query":
         z, present = operators.grouped_query(g, plan, layer, flat, split, tables, total, wrong)

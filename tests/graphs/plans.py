@@ -51,6 +51,9 @@ RIGHT: dict[str, tuple[Plan, object]] = {
         Plan(embed_factor=24**0.5), {"base": "llama", "embed_scale": "sqrt(D)"},
     ),
     "rows-before-position-0": (Plan(**GPT2, rows_before=2, cached=True), "gpt2"),
+    "last-position-of-the-stream": (Plan(last="hidden"), "llama"),
+    "last-position-of-the-logits": (Plan(last="logits", cached=True), "llama"),
+    "normed-heads": (Plan(qk_norm="before", cached=True), {"base": "llama", "qk_norm": "head"}),
     "float16": (Plan(dtype="float16", norm_as="simplified"), "llama"),
 }  # fmt: skip
 
@@ -59,6 +62,9 @@ FOREIGN: dict[str, tuple[Plan, str]] = {
     # Right graphs of models that no variant is, and what the report says of them.
     "window": (Plan(window=4), "attention sees a window"),
     "window-cached": (Plan(window=4, cached=True), "attention sees a window"),
+    # Qwen3 norms before it turns, Hunyuan after; nothing in a lone file tells which was meant.
+    "normed-after-turning": (Plan(qk_norm="after"), "queries and keys are normed after RoPE"),
+    "normed-after-turning-cached": (Plan(qk_norm="after", cached=True), "queries and keys are normed after RoPE"),
     "biases-by-distance": (Plan(**MINIMAL, distance_bias=True), "scores get biases beside the mask"),
     "embedding-times-three": (Plan(embed_factor=3), "the embedding is multiplied by 3"),
 }  # fmt: skip
