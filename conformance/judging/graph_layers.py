@@ -18,6 +18,8 @@ def residual(facts: GraphFacts, causal: bool) -> Iterator[Result]:
         for block in layer.blocks:
             if block.source == "stream":
                 yield fine(block.at)
+            elif block.source == "weighted":
+                yield Unknown(Text("the residual is multiplied by weights", "残差乘以了权重"))
             elif block.source == "unknown":
                 yield unread("the residual", "残差", block.at)
             elif block.source == "normed":

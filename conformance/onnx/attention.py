@@ -219,6 +219,8 @@ def grouping_of(k: Array | None, v: Array | None) -> tuple[str | None, int | Non
             kinds.append("tile")
         else:
             kinds.append("other")
-    if kinds[0] != kinds[1] or counts[0] != counts[1]:
+    if counts[0] != counts[1]:  # values of other heads than the keys' (differential attention): not read
+        return None, None
+    if kinds[0] != kinds[1]:
         return "other", None
     return kinds[0], counts[0]

@@ -18,6 +18,7 @@ BASES: dict[str, dict[str, Any]] = {
 
 
 AFTER_TURNING = "queries and keys are normed after RoPE"
+WEIGHTED = "the residual is multiplied by weights"
 FAMILIAR = ("relu", "gelu", "gelu_tanh", "swiglu", "geglu", "geglu_tanh")
 
 
@@ -33,6 +34,8 @@ def unusual(structure: Structure) -> list[str]:
     if embedding is not None and embedding.norm is not None:
         found.append("the embedding is normed")
     found += _embedded(structure)
+    if any(b.source_is == "weighted" for layer in structure.layers for b in layer.blocks):
+        found.append(WEIGHTED)
     if structure.head is not None and structure.head.network:
         found.append("the logits come from a network of their own behind the layers")
     kinds = {
@@ -120,6 +123,8 @@ def foreign(structure: Structure) -> list[str]:
     if structure.embedding is not None and structure.embedding.norm is not None:
         found.append("the embedding is normed")
     found += _embedded(structure)
+    if any(b.source_is == "weighted" for layer in structure.layers for b in layer.blocks):
+        found.append(WEIGHTED)
     if structure.head is not None and structure.head.network:
         found.append("the logits come from a network of their own behind the layers")
     kinds = [

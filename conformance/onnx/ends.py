@@ -38,7 +38,7 @@ class Embedding:
     positions: ir.Value | None
     """A learned table."""
     added: ir.Value | None
-    """Numbers that are added and known (sinusoids)."""
+    """Numbers that are added, and depend on no token: sinusoids, or a table that is multiplied."""
     scale: float | None
     value: ir.Value
     norm: Norm | None

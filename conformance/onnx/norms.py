@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 LAYER_NORM, RMS_NORM = "layer_norm", "rms_norm"
+TWICE = ("Sub", "ReduceMean")
+"""Operators that a spelled-out norm may have twice, once for the variance and once for the quotient."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +44,13 @@ def find_norms(walk: Walk) -> dict[ir.Value, Norm]:
     """All norms by their output."""
     found: dict[ir.Value, Norm] = {}
     for node in walk.graph:
-        norm = _operator(node) or _spelled_out(walk, node)
+        norm = _operator(walk, node) or _spelled_out(walk, node)
         if norm is not None:
             found[norm.output] = norm
     return found
 
 
-def _operator(node: ir.Node) -> Norm | None:
+def _operator(walk: Walk, node: ir.Node) -> Norm | None:
     name = node.op_type
     if name not in NORMS | SKIP_NORMS or node.inputs[0] is None:
         return None
@@ -65,14 +67,21 @@ def _operator(node: ir.Node) -> Norm | None:
         return node.inputs[index] if index < len(node.inputs) else None
 
     offset = 2 if skipping else 1
+    kind, output = RMS_NORM if simplified else LAYER_NORM, node.outputs[0]
+    gain, bias = at(offset), None if simplified else at(offset + 1)
+    if not skipping and _all(walk, gain, 1) and (bias is None or _all(walk, bias, 0)):
+        # F.layer_norm without weights, as exporters write it: gain and shift come behind, if at all.
+        own = _gain_and_shift(walk, output, kind)
+        if own[1] is not None:
+            output, gain, bias = own
     return Norm(
-        RMS_NORM if simplified else LAYER_NORM,
+        kind,
         node,
         node.inputs[0],
-        node.outputs[0],
+        output,
         eps,
-        at(offset),
-        None if simplified else at(offset + 1),
+        gain,
+        bias,
         int(attributes.get("axis", -1)),
         at(1) if skipping else None,
         node.outputs[3] if skipping and len(node.outputs) > 3 else None,
@@ -143,7 +152,21 @@ def _finished(
     if quotient is None:
         return None
     start = _back(walk, start) or start
-    output, gain, bias = quotient, None, None
+    output, gain, bias = _gain_and_shift(walk, quotient, kind)
+    return Norm(kind, root, start, output, eps, gain, bias, axis)
+
+
+def _all(walk: Walk, value: ir.Value | None, number: float) -> bool:
+    """Whether a value is known, and each element is this number."""
+    known = None if value is None else walk.partial.known(value)
+    return known is not None and bool((known == number).all())
+
+
+def _gain_and_shift(
+    walk: Walk, normed: ir.Value, kind: str
+) -> tuple[ir.Value, ir.Value | None, ir.Value | None]:
+    """From what has mean 0 or size 1 on: (the norm's result, its gain, its shift), as far as weights are applied."""
+    output, gain, bias = normed, None, None
     for _ in range(4):
         following = [node for node, _ in walk.readers(output)]
         if len(following) != 1:
@@ -166,7 +189,7 @@ def _finished(
             bias, output = other, node.outputs[0]
         else:
             break
-    return Norm(kind, root, start, output, eps, gain, bias, axis)
+    return output, gain, bias
 
 
 def _back(walk: Walk, value: ir.Value | None) -> ir.Value | None:
@@ -179,7 +202,25 @@ def _back(walk: Walk, value: ir.Value | None) -> ir.Value | None:
 
 
 def _same(walk: Walk, a: ir.Value, b: ir.Value) -> bool:
-    return a is b or _back(walk, a) is _back(walk, b)
+    """Whether two values are one, or the same difference from the same mean, worked out twice."""
+    one, other = _back(walk, a), _back(walk, b)
+    if one is other:
+        return True
+    left, right = (None if value is None else value.producer() for value in (one, other))
+    if left is None or right is None or left.op_type != right.op_type or left.op_type not in TWICE:
+        return False
+    if len(left.inputs) != len(right.inputs) or attributes_of(left) != attributes_of(right):
+        return False
+    return all(_alike(walk, p, q) for p, q in zip(left.inputs, right.inputs, strict=True))
+
+
+def _alike(walk: Walk, a: ir.Value | None, b: ir.Value | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    one, other = walk.partial.known(a), walk.partial.known(b)
+    if one is not None and other is not None:
+        return one.shape == other.shape and bool((one == other).all())
+    return _same(walk, a, b)
 
 
 def _squared(walk: Walk, value: ir.Value) -> ir.Value | None:

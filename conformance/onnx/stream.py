@@ -46,6 +46,8 @@ class Block:
     after: Norm | None
     summed: bool = True
     """False: the branch stands in place of the stream, without a sum."""
+    weighted: bool = False
+    """The stream is multiplied by weights before the sum, one for each feature."""
 
     @property
     def kind(self) -> str:
@@ -60,7 +62,7 @@ class Block:
         if self.reads is None:
             return "unknown"
         if self.source is self.reads:
-            return "stream"
+            return "weighted" if self.weighted else "stream"
         if self.norm is not None and self.source is self.norm.output:
             return "normed"
         return "another"
@@ -166,7 +168,7 @@ def _block(
     if found is None:
         return None
     node, stream, _branch, projection = found
-    stream, _ = walk.behind(stream)
+    stream, weighted = _without_weights(walk, walk.behind(stream)[0])
     attention, network, entry = _ended_by(walk, projection, by_output)
     norm, reads = None, None
     if entry is not None:
@@ -175,7 +177,24 @@ def _block(
             norm, reads = None, entry
     fused = norms.get(value)
     output = fused.total if fused is not None and fused.skip is not None else value
-    return Block(node, output, stream, projection, attention, network, norm, reads, after)
+    return Block(node, output, stream, projection, attention, network, norm, reads, after, weighted=weighted)
+
+
+def _without_weights(walk: Walk, value: ir.Value) -> tuple[ir.Value, bool]:
+    """A stream before weights that it is multiplied by (Doge), if that is no norm's gain; whether there are any."""
+    node = value.producer()
+    if node is None or node.op_type != "Mul" or len(node.inputs) != 2:
+        return value, False
+    for weight, other in (node.inputs, reversed(node.inputs)):
+        if weight is None or other is None or weight not in walk.fixed:
+            continue
+        before = walk.behind(other)[0]
+        shape = walk.partial.shape(weight)
+        maker = before.producer()
+        is_sum = maker is not None and maker.op_type in ("Add", "Sum", "Gather")
+        if is_sum and shape and shape[-1] > 1:
+            return before, True
+    return value, False
 
 
 def _entered(

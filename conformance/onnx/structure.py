@@ -237,14 +237,29 @@ def _with_last_norm(blocks: Sequence[Block], norm: Norm | None) -> Sequence[Bloc
 def _with_norms(blocks: Sequence[Block], norms: Mapping[ir.Value, Norm]) -> Sequence[Block]:
     """Where sums take the stream, a sum that takes a norm's result reads it through that norm like the others.
 
-    Otherwise that norm would seem to stand behind the sum before.
+    Otherwise that norm would seem to stand behind the sum before. Of several layers only the first may do so without
+    fault: then it is the embedding that is normed, and the first attention reads it as it is (ModernBERT).
     """
-    if 2 * sum(block.norm is not None for block in blocks) <= len(blocks):
+    taken = [b.norm is None and b.source in norms and b.reads is b.source for b in blocks]
+    several = sum(block.attention is not None for block in blocks) > 1
+    normed = sum(block.norm is not None for block in blocks)
+    # All attentions alone, or all networks: no model has one with a norm behind the other's sum and a norm of its own.
+    of_kind = (
+        several
+        and 2 * normed == len(blocks)
+        and {(b.kind, t) for b, t in zip(blocks, taken, strict=True)}
+        in (
+            {("attention", True), ("feed_forward", False)},
+            {("attention", False), ("feed_forward", True)},
+        )
+    )
+    if 2 * normed <= len(blocks) and not of_kind:
         return blocks
+    embedded = several and taken[0] and not any(taken[1:])
     corrected: list[Block] = []
-    for block in blocks:
+    for i, block in enumerate(blocks):
         own = norms.get(block.source)
-        if block.norm is not None or own is None or block.reads is not block.source:
+        if own is None or not taken[i] or embedded:
             corrected.append(block)
             continue
         if corrected and corrected[-1].after is own:

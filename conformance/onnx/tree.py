@@ -120,6 +120,7 @@ def _layers(facts: GraphFacts, say: Say) -> Iterator[str]:
 
 def _block(facts: GraphFacts, block: BlockFacts, say: Say) -> Iterator[str]:
     source = {
+        "weighted": "the stream, multiplied by weights",
         "stream": "the stream",
         "normed": "the normed stream",
         "another": "another value than the branch reads",

@@ -50,6 +50,8 @@ WORDS: dict[str, str] = {
     "norm after the sum": "相加之后的归一化",
     "residual from": "残差取自",
     "the stream": "残差通路",
+    "the stream, multiplied by weights": "残差通路，乘以权重",
+    "the residual is multiplied by weights": "残差乘以了权重",
     "the normed stream": "归一化之后的残差通路",
     "another value than the branch reads": "与该分支所读不同的值",
     "nothing: the branch stands in place of the stream": "无：分支取代了残差通路",

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
 
 from conformance.onnx.declaring import by_root_of_width, normed_by_head
 from conformance.onnx.ends import token_tables
 from conformance.onnx.norms import LAYER_NORM
 from conformance.onnx.structure import Structure
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 T = TypeVar("T", bound=Hashable)
 CONTRADICTION = "differs between layers"
@@ -137,9 +142,23 @@ def _position(structure: Structure) -> dict[str, Any]:
         return {}
     if embedding.positions is not None:
         return {"position": "learned", **scaled}
-    if embedding.added is not None:
-        return {"position": "sinusoidal", **scaled}
+    if embedding.added is not None:  # what is no table of the file and no sinusoid is not known
+        return {"position": "sinusoidal", **scaled} if _adds_sinusoids(structure, embedding.added) else scaled
     return {"position": "none", **scaled}
+
+
+def _adds_sinusoids(structure: Structure, added: ir.Value) -> bool:
+    """Whether what is added to the tokens is known, and is the document's: sin at even, cos at odd features."""
+    known = structure.walk.partial.known(added)
+    tokens = structure.setting.tokens
+    if known is None or known.ndim < 2 or known.shape[-2] != tokens:
+        return False
+    first = structure.setting.past if structure.interface.states else 0
+    width = known.shape[-1]
+    even = np.arange(width) // 2 * 2
+    angles = np.arange(first, first + tokens)[:, None] / 10000.0 ** (even / width)
+    wanted = np.where(np.arange(width) % 2 == 0, np.sin(angles), np.cos(angles))
+    return bool(np.allclose(known, wanted, rtol=0, atol=1e-3))
 
 
 def reads_both_ways(structure: Structure) -> bool:

@@ -19,6 +19,10 @@ FLOATS = {"float32": (TensorProto.FLOAT, np.float32), "float16": (TensorProto.FL
 MICROSOFT = operators.MICROSOFT
 
 
+EVERYWHERE = -1
+"""A `where` that is every layer."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """What is built. `mistake` names the one thing that is wrong, in layer `where`."""
@@ -26,7 +30,7 @@ class Plan:
     norm: str = "rms_norm"  # layer_norm
     norm_as: str = "spelled"  # operator, simplified (com.microsoft), skip (com.microsoft)
     placement: str = "pre"  # post
-    position: str = "rope"  # learned, none
+    position: str = "rope"  # learned, none, sinusoidal (computed in the graph)
     rope_layout: str = "half"  # interleaved
     rope_as: str = "spelled"  # operator, microsoft, inside (the attention does it)
     theta: float = 10000.0
@@ -68,6 +72,10 @@ class Plan:
     window: int = 0  # how many tokens a query sees at most; 0: all
     distance_bias: bool = False  # scores get less the further a key is, each head in its own measure
     eps: float = 1e-5
+    residual_weights: bool = False  # the stream is multiplied by weights where attention is added
+    position_factor: float = 1.0  # of learned positions
+    bare_norms: bool = False  # the operator has a gain of ones, the real one is multiplied behind it
+    mean_twice: bool = False  # a norm that is spelled out works its mean out for the variance, and again
     last: str = (
         ""  # only the last position goes out: cut off before the vocabulary (hidden), or after (logits)
     )
@@ -204,12 +212,17 @@ def build(plan: Plan, params: dict[str, np.ndarray] | None = None) -> onnx.Model
         if plan.rows_before:
             table = np.concatenate([np.full((plan.rows_before, table.shape[1]), 5.0), table])
             positions = g.op("Add", positions, g.const(plan.rows_before))
-        x = g.op("Add", x, g.op("Gather", g.weight("position_embed", table), positions))
+        rows = g.op("Gather", g.weight("position_embed", table), positions)
+        if plan.position_factor != 1:
+            rows = g.op("Mul", rows, g.number(plan.position_factor))
+        x = g.op("Add", x, rows)
+    if plan.position == "sinusoidal":
+        x = g.op("Add", x, _sinusoids(g, plan, positions))
     mask = _mask(g, plan, past, length, total)
     tables = _tables(g, plan, positions) if plan.position == "rope" else None
     pending = None  # of a skip norm: the branch that is still to be added
     for i in range(plan.layers):
-        wrong = plan.mistake if i == plan.where else ""
+        wrong = plan.mistake if plan.where in (i, EVERYWHERE) else ""
         p = f"layers.{i}."
         normed, x = _norm(g, plan, params, p + "norm1", x, pending, wrong)
         pending = None
@@ -220,6 +233,9 @@ def build(plan: Plan, params: dict[str, np.ndarray] | None = None) -> onnx.Model
             for value, name in zip(present, outputs[-2:], strict=True):
                 g.nodes.append(helper.make_node("Identity", [value], [name], name="present_" + name))
         source = normed if wrong == "residual-from-normed" else x
+        if plan.residual_weights:
+            gains = np.linspace(0.5, 1.5, plan.heads * plan.width)
+            source = g.op("Mul", g.weight(f"{p}residual", gains), source)
         if wrong == "attention-dropped":
             u = x
         elif wrong == "residual-missing":
@@ -319,6 +335,16 @@ def _tables(g: Graph, plan: Plan, positions: str) -> tuple[str, str]:
     return cos, sin
 
 
+def _sinusoids(g: Graph, plan: Plan, positions: str) -> str:
+    """Sines at even features, cosines at odd ones: [batch, seq, model]."""
+    width = plan.heads * plan.width
+    frequency = g.const(10000.0 ** -(np.arange(0, width, 2) / width), np.float32)
+    place = g.op("Unsqueeze", g.op("Cast", positions, to=TensorProto.FLOAT), g.const([2]))
+    angles = g.op("Mul", place, frequency)
+    pairs = [g.op("Unsqueeze", g.op(kind, angles), g.const([3])) for kind in ("Sin", "Cos")]
+    return str(g.op("Reshape", g.op("Concat", *pairs, axis=-1), g.const([0, 0, width]), name="sinusoids"))
+
+
 def _rope(g: Graph, plan: Plan, x: str, tables: tuple[str, str], wrong: str) -> str:
     """[batch, head, seq, width], turned."""
     cos, sin = tables
@@ -370,6 +396,10 @@ def _norm(
         out = g.op(kind, x, branch, *given, outputs=4, domain=MICROSOFT, epsilon=plan.eps, name="norm")
         return out[0], out[3]
     if plan.norm_as in ("operator", "skip", "simplified"):
+        if plan.bare_norms:
+            ones = g.weight("ones", np.ones(plan.heads * plan.width))
+            whole = g.op("LayerNormalization", x, ones, axis=-1, epsilon=plan.eps, name="norm")
+            return g.op("Add", g.op("Mul", whole, gain), bias), x
         if bias:
             return g.op("LayerNormalization", x, *given, axis=-1, epsilon=plan.eps, name="norm"), x
         if plan.norm_as == "operator" and plan.opset >= 23:
@@ -381,6 +411,8 @@ def _norm(
         centred = g.op("Sub", x, g.op("ReduceMean", x, g.const([-1])))
     square = g.op("ReduceMean", g.op("Pow", centred, g.number(2)), g.const([-1]), name="mean_square")
     root = g.op("Sqrt", g.op("Add", square, eps), name="norm")
+    if plan.mean_twice:
+        centred = g.op("Sub", x, g.op("ReduceMean", x, g.const([-1])))
     normed = g.op("Div", centred, root)
     normed = g.op("Mul", normed, gain)
     return (g.op("Add", normed, bias) if bias else normed), x

@@ -53,6 +53,11 @@ RIGHT: dict[str, tuple[Plan, object]] = {
     "rows-before-position-0": (Plan(**GPT2, rows_before=2, cached=True), "gpt2"),
     "last-position-of-the-stream": (Plan(last="hidden"), "llama"),
     "last-position-of-the-logits": (Plan(last="logits", cached=True), "llama"),
+    "sinusoidal": (
+        Plan(**{**MINIMAL, "position": "sinusoidal"}), {"base": "minimal", "position": "sinusoidal"},
+    ),
+    "gains-behind-the-norms": (Plan(**{**GPT2, "norm_as": "operator"}, bare_norms=True), "gpt2"),
+    "means-worked-out-twice": (Plan(**{**GPT2, "norm_as": "spelled"}, mean_twice=True), "gpt2"),
     "normed-heads": (Plan(qk_norm="before", cached=True), {"base": "llama", "qk_norm": "head"}),
     "float16": (Plan(dtype="float16", norm_as="simplified"), "llama"),
 }  # fmt: skip
@@ -65,6 +70,7 @@ FOREIGN: dict[str, tuple[Plan, str]] = {
     # Qwen3 norms before it turns, Hunyuan after; nothing in a lone file tells which was meant.
     "normed-after-turning": (Plan(qk_norm="after"), "queries and keys are normed after RoPE"),
     "normed-after-turning-cached": (Plan(qk_norm="after", cached=True), "queries and keys are normed after RoPE"),
+    "residual-times-weights": (Plan(residual_weights=True), "the residual is multiplied by weights"),
     "biases-by-distance": (Plan(**MINIMAL, distance_bias=True), "scores get biases beside the mask"),
     "embedding-times-three": (Plan(embed_factor=3), "the embedding is multiplied by 3"),
 }  # fmt: skip

@@ -15,7 +15,7 @@ from conformance.cli import main
 from conformance.cli.options import open_pack
 from conformance.plan.own import Own
 from conformance.targets import resolve_target
-from graphs.handmade import Plan, build, save
+from graphs.handmade import EVERYWHERE, Plan, build, save
 from graphs.plans import FOREIGN, GPT2
 from graphs.test_inspect import facts_of
 from graphs.test_run import graded
@@ -70,6 +70,24 @@ def test_rows_of_positions_that_tokens_make_are_not_compared(pack: Any, tmp_path
     assert "the rows of its position table depend on which tokens there are" in facts_of(path).beyond
     result = graded(pack, resolve_target([str(path)]), tmp_path)
     assert [(v["claim"], v["case"], v["summary"]["en"]) for v in result.broken] == []
+
+
+def test_positions_that_are_no_sinusoids_are_not_taken_for_them(tmp_path: Path) -> None:
+    """A learned table that is multiplied by a number is added like sinusoids are."""
+    path = save(build(Plan(**GPT2, position_factor=0.25)), tmp_path / "model.onnx")
+    facts = facts_of(path)
+    assert (facts.choices.get("position"), facts.variant) == (None, None)
+
+
+def test_a_normed_embedding_is_no_residual_from_the_normed_stream(tmp_path: Path) -> None:
+    """ModernBERT norms what it looks up, and its first attention reads that as it is."""
+    facts = facts_of(save(build(Plan(where=0, mistake="residual-from-normed")), tmp_path / "model.onnx"))
+    assert [block.source for layer in facts.layers for block in layer.blocks] == ["stream"] * 4
+    assert facts.beyond == ["the embedding is normed"]
+    for where in (1, EVERYWHERE):
+        wrong = build(Plan(where=where, mistake="residual-from-normed"))
+        facts = facts_of(save(wrong, tmp_path / "wrong.onnx"))
+        assert facts.layers[1].blocks[0].source == "normed"
 
 
 def test_a_classifier_is_refused(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from conformance.cli import main
+from conformance.onnx.attention import grouping_of
 from conformance.onnx.describe import describe
 from conformance.onnx.facts import GraphFacts
 from conformance.onnx.reading import read_model
@@ -229,3 +230,14 @@ def test_a_rotation_on_axes_of_its_own_is_read(tmp_path: Path) -> None:
             (layout, 10000.0)
         ]
         assert facts.choices["rope_layout"] == layout
+
+
+def test_how_heads_are_shared() -> None:
+    """Values may come from other heads than the keys do (differential attention): that is no order of sharing."""
+    rows = np.arange(24).reshape(4, 6)
+    two, tiled, one = rows[[0, 0, 1, 1]], rows[[0, 1, 0, 1]], rows[[0, 0, 0, 0]]
+    assert grouping_of(rows, rows) == ("none", 4)
+    assert grouping_of(two, two) == ("repeat", 2)
+    assert grouping_of(tiled, tiled) == ("tile", 2)
+    assert grouping_of(two, tiled) == ("other", None)
+    assert grouping_of(two, one) == (None, None)
