@@ -9,7 +9,7 @@ import json
 import sys
 
 import torch
-from module_map import Lines, MapError, ModuleMap, Source, hub_variant, shapes_of
+from module_map import Lines, MapError, Misfit, ModuleMap, Source, hub_variant, shapes_of
 
 framework = "torch"
 
@@ -64,6 +64,14 @@ def _dtype(params, default):
     return floating[0] if floating else default
 
 
+def _held(config, params, dtype):
+    """The module with its parameters. That it cannot be made of a case's sizes is no fault of its forward pass."""
+    try:
+        return _map.held(config, params, dtype)
+    except Misfit as error:
+        raise NotImplementedError(f"the map does not fit the module at this case's sizes: {error}") from None
+
+
 def _model():
     cached = ["cache"] if _plan.get("cache", {}).get("protocol", "none") != "none" else []
 
@@ -73,7 +81,7 @@ def _model():
         def __init__(self, config, params):
             self.config = _fields(config)
             self.dtype = _dtype(params, torch.float32)
-            self.held = _map.held(self.config, params, self.dtype)
+            self.held = _held(self.config, params, self.dtype)
 
         def forward(self, tokens, cache=None, tap=None, **given):
             output, past = _map.call(
@@ -98,7 +106,7 @@ def _layer():
             if given.get(name) is None:
                 raise NotImplementedError(f"this module takes a {name} in every call")
         fields = {**_fields(config), "n_layers": 1}
-        held = _map.held(fields, params, x.dtype)
+        held = _held(fields, params, x.dtype)
         return _map.call(held, {"x": x, **given}, fields, x.dtype, None, tap)[0]
 
     tapped = ["tap"] if _plan.get("taps") else []
@@ -116,7 +124,7 @@ def _operation_of(names):
         fields["d_model"] = x.shape[-1]
         wide = [value for name, value in params.items() if name in ("w_1", "w_gate")]
         fields["d_ff"] = wide[0].shape[-1] if wide else None
-        held = _map.held(fields, params, x.dtype)
+        held = _held(fields, params, x.dtype)
         return _map.call(held, {"x": x}, fields, x.dtype, None, None)[0]
 
     return _with_signature(operation, ["x", *names], [])

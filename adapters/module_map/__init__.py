@@ -15,12 +15,12 @@ import torch
 from .build import Source, build
 from .cache import Cache, Past
 from .call import Inputs, arguments_of, main_of, picked
-from .errors import Lines, MapError
+from .errors import Lines, MapError, Misfit
 from .hub import hub_variant
 from .parameters import fill, shapes_of
 from .taps import Hooks
 
-__all__ = ["Held", "Inputs", "Lines", "MapError", "ModuleMap", "Source", "hub_variant", "shapes_of"]
+__all__ = ["Held", "Inputs", "Lines", "MapError", "Misfit", "ModuleMap", "Source", "hub_variant", "shapes_of"]
 
 
 EMBEDDINGS = ("embed", "position_embed")

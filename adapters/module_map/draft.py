@@ -17,9 +17,12 @@ import torch
 
 from .build import Source
 from .errors import MapError, listed
-from .names import CONFIGS, FIELDS, OFF, SIZES, TOKENS, VALUES
+from .names import CONFIGS, FIELDS, HEADS, OFF, SIZES, TOKENS, VALUES
 from .roles import Guess, guesses, kind_of_norm, layer_of
 from .usage import Watch, watched
+
+WIDTHS = (8, 48, 80)
+"""Widths at which a module is built once more, to see what grows with it."""
 
 
 class Built(NamedTuple):
@@ -49,7 +52,13 @@ def draft(words: str) -> str:
         f"# A first map of {words}, from one run of it. Check what says GUESS.",
         *_variant(built, watch, found),
     ]
-    lines += ["build:", *_build(built), "parameters:", *_parameters(found, unused)]
+    lines += [
+        "build:",
+        *_build(built),
+        *_refusals(source, built, found),
+        "parameters:",
+        *_parameters(found, unused),
+    ]
     if _tied(built.module):
         lines += [f"  {n}: embed" for n in _tied(built.module)]
     lines += ["call:", f"  tokens: {name}", *_others(forward, name)]
@@ -291,7 +300,8 @@ def _variant(built: Built, watch: Watch, found: Sequence[Guess]) -> Iterator[str
     yield f"  final_norm: {'final_norm' in text}".lower()
     yield f"  position: {position}"
     if position == "rope":
-        yield f"  rope_layout: {'interleaved' if complex_ else 'half'}  # GUESS: pairs (i, i + Dh/2) are half, (2i, 2i + 1) interleaved"
+        layout = "interleaved" if complex_ or watch.pairs else "half"
+        yield f"  rope_layout: {layout}  # GUESS: pairs (i, i + Dh/2) are half, (2i, 2i + 1) interleaved"
     yield f"  ffn: {_activation(operations, 'w_gate' in text)}"
     yield f"  bias: {'all' if 'attention.b_' in text else 'ffn' if 'ffn.b_' in text else 'none'}"
     yield f"  tie_embeddings: {'lm_head' not in text}".lower()
@@ -302,16 +312,49 @@ def _variant(built: Built, watch: Watch, found: Sequence[Guess]) -> Iterator[str
         yield "  grouped_heads: true"
 
 
-def _ratio(module: Any, found: Sequence[Guess]) -> float | None:
+def _ratio(module: Any, found: Sequence[Guess], width: int = SIZES.width) -> float | None:
     """How many times wider than the model the feed-forward network is; None where an argument says it."""
-    shapes = dict(module.named_parameters())
+    shapes = {} if module is None else dict(module.named_parameters())
     for guess in found:
         if "ffn.w_1" in guess.made_of or "ffn.w_gate" in guess.made_of:
-            shape = list(shapes[guess.parameter.replace("{i}", "0")].shape)
-            shape.remove(SIZES.width)
+            matrix = shapes.get(guess.parameter.replace("{i}", "0"))
+            if matrix is None or width not in matrix.shape:
+                return None
+            shape = list(matrix.shape)
+            shape.remove(width)
             parts = 2 if "ffn.w_up" in guess.made_of else 1
-            return None if shape[0] == parts * SIZES.hidden else shape[0] / parts / SIZES.width
+            return None if shape[0] == parts * SIZES.hidden else shape[0] / parts / width
     return None
+
+
+def _refusals(source: Source, built: Built, found: Sequence[Guess]) -> Iterator[str]:
+    """`refuse` where the feed-forward network does not grow with the model: of one width, or rounded to a multiple."""
+    ratio = _ratio(built.module, found)
+    if ratio is None:
+        return
+    others = {width: _ratio(_built_at(source, built, width), found, width) for width in WIDTHS}
+    if all(other is None or abs(other / ratio - 1) < 1e-6 for other in others.values()):
+        return
+    yield "  refuse:"
+    yield f"    - when: = d_model != {SIZES.width}"
+    yield (
+        "      because: its feed-forward network does not grow with the model, and no argument says how wide it is"
+        "  # GUESS: better let an argument `d_ff` say so"
+    )
+
+
+def _built_at(source: Source, built: Built, width: int) -> Any:
+    """The module once more, of another width; None where it cannot be made so."""
+    values = {**VALUES, "d_model": width, "d_head": width // HEADS, "d_ff": 2 * width - 4}
+    given = {n: values[v[2:]] if isinstance(v, str) else v for n, v in built.arguments.items()}
+    if "builtins:dict" in built.config or any(isinstance(v, dict) for v in given.values()):
+        given = {n: torch.get_default_dtype() if isinstance(v, dict) else v for n, v in given.items()}
+    try:
+        if not built.config:
+            return source.make(**given)
+        return source.make(source.find(built.config)(**given))
+    except Exception:  # whatever the module raises of sizes that nobody asked it for
+        return None
 
 
 def _eps(norms: Sequence[Any]) -> float:

@@ -12,6 +12,10 @@ class MapError(ValueError):
     """Advice; that an exception has it says that its message is for the person who grades, without a traceback."""
 
 
+class Misfit(MapError):
+    """A parameter of the module has another shape than the map makes: at some sizes only, if it was not seen before."""
+
+
 class NoVariant(MapError):
     """A config asks for a model that the program is no variant of."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .errors import Lines, MapError, listed
+from .errors import Lines, MapError, Misfit, listed
 from .expressions import LAYER, Canonical, Made, Value, at_layer, names_in, parsed
 from .transforms import FILLS, TRANSFORMS
 
@@ -93,7 +93,7 @@ def fill(
         made = FILLS[needed[0]](parameter) if fills else evaluated(value, params, config, at)
         used.update(() if fills else needed)
         if tuple(made.shape) != tuple(parameter.shape):
-            raise MapError(_misfit(at, name, parameter, made))
+            raise Misfit(_misfit(at, name, parameter, made))
         if id(parameter) in done and not torch.equal(parameter, made.to(parameter)):
             raise MapError(
                 f"{at}{name} and {done[id(parameter)]} are one tied parameter, and the map gives them two values"

@@ -246,6 +246,24 @@ def test_a_first_map_runs(module: str, tmp_path: Path) -> None:
     assert result.exit_code == (0 if module.startswith("gpt") else 1), result.output
 
 
+def test_a_first_map_of_a_module_with_a_size_of_its_own(tmp_path: Path) -> None:
+    """It is graded where its sizes are the cases'; without `refuse` the others are no fault of it either."""
+    path = tmp_path / "first.yaml"
+    module = str(MODELS / "fixed.py:GPT")
+    made = CliRunner().invoke(main, ["new", str(path), "--framework", "torch", "--inspect", module])
+    assert made.exit_code == 0, made.output
+    text = path.read_text(encoding="utf-8")
+    for line in ("rope_layout: interleaved", "ffn: gelu_tanh", "when: = d_model != 24"):
+        assert line in text
+    before, _, after = text.partition("  refuse:\n")
+    path.write_text(before + after.partition("\n")[2].partition("\n")[2], encoding="utf-8")
+    for _ in range(2):
+        result = run(tmp_path, "pytorch", module, "--map", str(path), "--select", "q005.*")
+        assert result.exit_code == 0, result.output
+        assert {v["verdict"] for v in lines(tmp_path)} == {"pass", "unsupported"}
+        path.write_text(text, encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("module", "status", "said"),
     [
