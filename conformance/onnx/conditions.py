@@ -30,12 +30,25 @@ def unread(structure: Structure, names: Mapping[str, Any]) -> list[str]:
         absent.append("ffn")
     if not structure.attentions:
         absent.insert(0, "attention")
+    elif told is None:
+        absent += _unread_of_all(structure)
     reasons = [
         f"{name} (once)" if n == 1 else f"{name} ({n} times)"
         for name, n in sorted(structure.walk.partial.missing.items())
     ]
     why = f": {', '.join(reasons[:4])} {'is' if len(reasons) == 1 else 'are'} not read" if reasons else ""
     return [f"its {', '.join(absent)} could not be read{why}"] if absent else []
+
+
+def _unread_of_all(structure: Structure) -> list[str]:
+    """What could be read of no attention at all: then nothing says that the document's formula is meant."""
+    masks = [a.visibility for a in structure.attentions]
+    found = []
+    if all(seen.kind == "unknown" and not seen.example for seen in masks):
+        found.append("mask")
+    if all(a.scale is None and a.scale_how == "unknown" for a in structure.attentions):
+        found.append("scale")
+    return found
 
 
 def reasons(structure: Structure, names: Mapping[str, Any]) -> list[str]:

@@ -82,7 +82,7 @@ def _ends(structure: Structure) -> list[Weight]:
     found = []
     embedding, head = structure.embedding, structure.head
     if embedding is None or embedding.tokens is None:
-        raise NotRead("the embedding")
+        raise NotRead("the embedding could not be read")
     found.append(Weight("embed", embedding.tokens))
     if embedding.positions is not None:
         before = rows_before(structure)
@@ -90,7 +90,7 @@ def _ends(structure: Structure) -> list[Weight]:
         rows = np.arange(before, table[0]) if before and table is not None else None
         found.append(Weight("position_embed", embedding.positions, index=rows))
     if head is None or head.projection is None:
-        raise NotRead("the vocabulary projection")
+        raise NotRead("the vocabulary projection could not be read")
     if head.norm is not None and not any(
         b.after is head.norm for layer in structure.layers for b in layer.blocks
     ):
@@ -113,7 +113,7 @@ def _block(structure: Structure, layer: int, block: Block) -> Iterator[Weight]:
         return
     network = block.feed_forward
     if network is None:
-        raise NotRead(f"the network of layer {layer}")
+        raise NotRead(f"the network of layer {layer} could not be read")
     walk = structure.walk
     down_bias = network.down.bias or _skip_bias(block)
     if network.up is not None:
@@ -145,12 +145,12 @@ def _attention(structure: Structure, prefix: str, block: Block, attention: Atten
     for short, one in traced.items():
         projection = None if one is None else one.projection
         if projection is None:
-            raise NotRead(f"{prefix}w_{short}")
+            raise NotRead(f"{prefix}w_{short} could not be read")
         index = columns[short]
         if index is not None and short != "q":
             index = distinct_heads(index)
         if index is None and not as_they_stand:
-            raise NotRead(f"{prefix}w_{short}")
+            raise NotRead(f"{prefix}w_{short} could not be read")
         flat = None if index is None else index.reshape(-1)
         yield _matrix(walk, f"{prefix}w_{short}", projection, flat, axis=1)
         if projection.bias is not None:
@@ -167,7 +167,7 @@ def _attention(structure: Structure, prefix: str, block: Block, attention: Atten
     if attention.output is None or (
         attention.o_rows is None and MERGED not in attention.problems and not as_they_stand
     ):
-        raise NotRead(f"{prefix}w_o")
+        raise NotRead(f"{prefix}w_o could not be read")
     rows = None if attention.o_rows is None else np.argsort(attention.o_rows)
     yield _matrix(walk, prefix + "w_o", attention.output, rows, axis=0)
     bias = attention.output.bias or _skip_bias(block)
@@ -192,7 +192,7 @@ def _skip_bias(block: Block) -> ir.Value | None:
 
 def _norm(walk: Walk, name: str, norm: Norm) -> list[Weight]:
     if norm.gain is None:
-        raise NotRead(f"{name}.weight")
+        raise NotRead(f"{name}.weight could not be read")
     found = [_vector(walk, f"{name}.weight", norm.gain)]
     if norm.bias is not None:
         found.append(_vector(walk, f"{name}.bias", norm.bias))
@@ -221,10 +221,10 @@ def origin(walk: Walk, value: ir.Value, name: str) -> tuple[ir.Value, bool]:
             raise NotRead(f"{name}, which {node.op_type} makes")
         first = node.inputs[0]
         if first is None:
-            raise NotRead(name)
+            raise NotRead(f"{name} could not be read")
         value = first
     if value.const_value is None:
-        raise NotRead(name)
+        raise NotRead(f"{name} could not be read")
     if value.const_value.dtype.name not in FLOATS:
         raise NotRead(f"{name}, which is quantised")
     return value, turned

@@ -90,6 +90,28 @@ def test_a_normed_embedding_is_no_residual_from_the_normed_stream(tmp_path: Path
         assert facts.layers[1].blocks[0].source == "normed"
 
 
+def test_a_graph_of_which_no_mask_could_be_read_is_compared_with_itself(pack: Any, tmp_path: Path) -> None:
+    """It may be a model that adds biases to its scores: nothing says that the document's formula is meant."""
+    model = build(Plan())
+    (mask,) = (node for node in model.graph.node if node.op_type == "LessOrEqual")
+    at, made = list(model.graph.node).index(mask) + 1, mask.output[0]
+    mask.output[0] = "before"
+    steps = [
+        helper.make_node("Cast", ["before"], ["number"], to=1, name="number"),
+        helper.make_node("Sinh", ["number"], ["sinh"], name="sinh"),
+        helper.make_node("Cast", ["sinh"], [made], to=9, name="again"),
+    ]
+    for node in reversed(steps):
+        model.graph.node.insert(at, node)
+    path = save(model, tmp_path / "model.onnx")
+    assert {a.mask.kind for a in facts_of(path).attentions} == {"unknown"}
+    result = graded(pack, resolve_target([str(path)]), tmp_path, ("q005.logits,q005.causal",))
+    said = {v["claim"]: (v["verdict"], v["summary"]["en"]) for v in result.verdicts}
+    assert said["q005.causal"][0] == "pass"
+    assert said["q005.logits"][0] == "unsupported"
+    assert "its mask" in said["q005.logits"][1]
+
+
 def test_a_classifier_is_refused(tmp_path: Path) -> None:
     model = build(Plan())
     last = model.graph.node[-1]

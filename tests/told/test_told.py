@@ -24,6 +24,9 @@ CHINESE = re.compile(r"[\u4e00-\u9fff]")
         ("it raised NotImplementedError: the graph has no input for a mask", "抛出了 NotImplementedError：计算图没有掩码输入"),
         ("it raised NotImplementedError: later", "抛出了 NotImplementedError：later"),
         ("an int", "一个 int"),
+        ("its ffn, bias could not be read", "未能读出其 ffn, bias"),
+        ("its norm could not be read: If (once) is not read", "未能读出其 norm：没有读取 If (once)"),
+        ("layers.0.attention.w_q, which Add makes", "layers.0.attention.w_q 由 Add 算出"),
         # What nobody here says stays as it is.
         ("", ""),
         ("shapes (3,4) and (5,4) not aligned", "shapes (3,4) and (5,4) not aligned"),
@@ -61,6 +64,7 @@ SAYS = {
     "conformance/worker": {"Refused", "Ended", "NotATensor", "Impossible", "NoDevice", "note", "_unusable"},
     "conformance/session": {"NotOffered", "Crashed", "TimedOut", "TargetError", "EngineError", "Gone"},
     "conformance/onnx": {"Unreadable", "ReadingFailed", "NotRead"},
+    "conformance/onnx/declaring.py": {"append"},
     "conformance/plan": {"VariantError"},
     "conformance/results/store.py": {"append"},
     "adapters/cs336.py": {"NotImplementedError", "TypeError"},
