@@ -96,11 +96,14 @@ def test_a_graph_of_which_no_mask_could_be_read_is_compared_with_itself(pack: An
     (mask,) = (node for node in model.graph.node if node.op_type == "LessOrEqual")
     at, made = list(model.graph.node).index(mask) + 1, mask.output[0]
     mask.output[0] = "before"
-    steps = [
-        helper.make_node("Cast", ["before"], ["number"], to=1, name="number"),
-        helper.make_node("Sinh", ["number"], ["sinh"], name="sinh"),
-        helper.make_node("Cast", ["sinh"], [made], to=9, name="again"),
+    model.graph.initializer.append(numpy_helper.from_array(np.array(-1), "no_token"))
+    steps = [  # as where padding is told by which token it is
+        helper.make_node("Greater", ["input_ids", "no_token"], ["all"], name="all"),
+        helper.make_node("ReduceMin", ["whole"], ["least"], keepdims=0, name="least"),
+        helper.make_node("Cast", ["least"], ["every"], to=9, name="every"),
+        helper.make_node("And", ["before", "every"], [made], name="both"),
     ]
+    steps.insert(1, helper.make_node("Cast", ["all"], ["whole"], to=6, name="whole"))
     for node in reversed(steps):
         model.graph.node.insert(at, node)
     path = save(model, tmp_path / "model.onnx")
