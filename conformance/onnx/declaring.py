@@ -133,7 +133,7 @@ def foreign(structure: Structure) -> list[str]:
     if kinds and not set(kinds) & set(FAMILIAR):
         found.append(f"the feed-forward network is {kinds[0]}")
     if any("frequencies" in rope.note for rope in structure.ropes.values()):
-        found.append("RoPE's frequencies are not powers of one base")
+        found.append("RoPE: frequencies are not powers of one base")
     if attentions and all("softcap" in a.scale_how or "plain factor" in a.scale_how for a in attentions):
         found.append("scores are capped")
     if attentions and all(a.visibility.kind == "window" for a in attentions):

@@ -161,10 +161,12 @@ def _base(layout: str, cos: Array, sin: Array, positions: Array) -> Rope:
         good = (frequency > 1e-3) & (exponents > 0)
         good = good if good.any() else exponents > 0
         theta = float(np.median(frequency[good] ** (-1 / exponents[good])))
-        near = NEAR if not _rounded(cos, sin) else NEAR_FLOAT16
+        coarse = _rounded(cos, sin)
+        near = NEAR if not coarse else NEAR_FLOAT16
         theta = next((usual for usual in USUAL if abs(theta / usual - 1) < near), theta)
         expected = theta**-exponents
-        if not np.allclose(frequency, expected, atol=2e-4, rtol=5e-3):
+        # The slowest pairs are those that a scaling for long texts slows down (Llama 3.1): they are as precise as others.
+        if not np.allclose(frequency, expected, atol=2e-4 if coarse else 1e-8, rtol=5e-3):
             return Rope(layout, None, None, "frequencies are not powers of one base")
     if abs(frequency[0] - 1) > 1e-3:
         return Rope(layout, None, None, "the first pair does not turn by one radian a position")

@@ -34,6 +34,7 @@ class Plan:
     rope_layout: str = "half"  # interleaved
     rope_as: str = "spelled"  # operator, microsoft, inside (the attention does it)
     theta: float = 10000.0
+    slowed: float = 1.0  # what the last pair's frequency is divided by, as Llama 3.1 does for long texts
     ffn: str = "swiglu"  # relu, gelu, gelu_tanh
     bias: bool = False
     fused_qkv: bool = False
@@ -326,7 +327,8 @@ def _tables(g: Graph, plan: Plan, positions: str) -> tuple[str, str]:
     if plan.mistake == "rope-exponent":
         exponent = exponent / 2
     theta = 1000.0 if plan.mistake == "rope-theta" else plan.theta
-    frequency = g.const(theta**-exponent, np.float32)
+    slowed = np.where(np.arange(pairs) < pairs - 1, 1, plan.slowed)
+    frequency = g.const(theta**-exponent / slowed, np.float32)
     place = g.op("Unsqueeze", g.op("Cast", positions, to=TensorProto.FLOAT), g.const([2]))
     angles = g.op("Mul", place, frequency)
     cos, sin = g.op("Cos", angles), g.op("Sin", angles)

@@ -71,6 +71,9 @@ FOREIGN: dict[str, tuple[Plan, str]] = {
     "normed-after-turning": (Plan(qk_norm="after"), "queries and keys are normed after RoPE"),
     "normed-after-turning-cached": (Plan(qk_norm="after", cached=True), "queries and keys are normed after RoPE"),
     "residual-times-weights": (Plan(residual_weights=True), "the residual is multiplied by weights"),
+    "slowed-for-long-texts": (
+        Plan(theta=1e6, slowed=16), "RoPE: frequencies are not powers of one base",
+    ),
     "biases-by-distance": (Plan(**MINIMAL, distance_bias=True), "scores get biases beside the mask"),
     "embedding-times-three": (Plan(embed_factor=3), "the embedding is multiplied by 3"),
 }  # fmt: skip
