@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from conformance.onnx.declaring import by_root_of_width, normed_by_head
+from conformance.onnx.declaring import by_root_of_width, normed_by_head, normed_turned
 from conformance.onnx.ends import token_tables
 from conformance.onnx.norms import LAYER_NORM
 from conformance.onnx.structure import Structure
@@ -107,12 +107,14 @@ def choices(structure: Structure) -> dict[str, Any]:
             found["tie_embeddings"] = True
     if normed_by_head(structure):
         found["qk_norm"] = "head"
-    found |= _position(structure)
+    # Behind a norm with gains, scores depend on more than differences of positions, and a bias of the keys stays.
+    turned_first = normed_turned(structure)
+    found |= {} if turned_first else _position(structure)
     kinds = [b.feed_forward.kind for b in blocks if b.feed_forward is not None]
     if kinds:
         found["ffn"] = agreed(kinds)
     bias = _bias(structure)
-    if bias is not None:
+    if bias is not None and not turned_first:
         found["bias"] = bias
     seen = [b.attention.visibility.kind for b in blocks if b.attention is not None]
     if seen:

@@ -69,7 +69,8 @@ FOREIGN: dict[str, tuple[Plan, str]] = {
     "window-cached": (Plan(window=4, cached=True), "attention sees a window"),
     # Qwen3 norms before it turns, Hunyuan after; nothing in a lone file tells which was meant.
     "normed-after-turning": (Plan(qk_norm="after"), "queries and keys are normed after RoPE"),
-    "normed-after-turning-cached": (Plan(qk_norm="after", cached=True), "queries and keys are normed after RoPE"),
+    "normed-after-turning-cached": (
+        Plan(qk_norm="after", cached=True, positions_given=True), "queries and keys are normed after RoPE"),
     "residual-times-weights": (Plan(residual_weights=True), "the residual is multiplied by weights"),
     "slowed-for-long-texts": (
         Plan(theta=1e6, slowed=16), "RoPE: frequencies are not powers of one base",
