@@ -303,7 +303,11 @@ def _variant(built: Built, watch: Watch, found: Sequence[Guess]) -> Iterator[str
         layout = "interleaved" if complex_ or watch.pairs else "half"
         yield f"  rope_layout: {layout}  # GUESS: pairs (i, i + Dh/2) are half, (2i, 2i + 1) interleaved"
     yield f"  ffn: {_activation(operations, 'w_gate' in text)}"
-    yield f"  bias: {'all' if 'attention.b_' in text else 'ffn' if 'ffn.b_' in text else 'none'}"
+    bias = "all" if "attention.b_" in text else "ffn" if "ffn.b_" in text else "none"
+    mixed = bias == "all" and "attention.b_q" not in text
+    yield f"  bias: {bias}" + (
+        "  # but q, k and v have none, which no variant is: build it with them" if mixed else ""
+    )
     yield f"  tie_embeddings: {'lm_head' not in text}".lower()
     ratio = _ratio(module, found)
     if ratio is not None:

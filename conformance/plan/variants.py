@@ -86,6 +86,7 @@ def variant_of(pack: Pack, entry: str | Mapping[str, Any], origin: str) -> Varia
         choices = choices_of(fields, pack.choices, start, NOWHERE)
     except PackError as error:
         raise VariantError(f"{origin}: {error.message}" + (f"; {error.hint}" if error.hint else "")) from None
-    differences = ",".join(f"{key}={value}" for key, value in fields.items())
+    differs = {key: value for key, value in fields.items() if not base or choices[key] != start[key]}
+    differences = ",".join(f"{key}={value}" for key, value in differs.items())
     called = str(name) if name else f"{base or 'custom'}+{differences}" if differences else str(base)
     return Variant(called, choices)

@@ -70,3 +70,9 @@ def test_no_claim_is_red_on_the_program_itself(name: str) -> None:
     verdicts = list(grader.verdicts([item for item in items if item.claim.rung not in UNGRADED]))
     assert len(verdicts) > 150
     assert [(v.claim, v.case) for v in verdicts if v.judgement.verdict in BROKEN] == []
+
+
+def test_the_name_of_a_variant_says_what_differs_from_its_base() -> None:
+    entry = {"base": "minimal", "norm_eps": 1e-5, "final_norm": True, "ffn": "gelu", "tie_embeddings": False}
+    assert variant_of(pack(), entry, "a map").name == "minimal+ffn=gelu"
+    assert variant_of(pack(), {"base": "llama", "norm": "rms_norm"}, "a map").name == "llama"
