@@ -251,7 +251,6 @@ SENTENCES: Final[tuple[tuple[str, str], ...]] = (
     ("queries and keys are normed after RoPE", "查询与键在 RoPE 之后做归一化"),
     ("the embedding is normed", "嵌入做了归一化"),
     ("the feed-forward network is {a}", "前馈网络是 {a}"),
-    ("RoPE: frequencies are not powers of one base", "RoPE 的频率不是同一底数的幂"),
     ("the residual is multiplied by weights", "残差乘以了权重"),
     ("scores are capped", "分数有上限截断"),
     ("attention sees a window", "注意力只看一个窗口"),

@@ -26,7 +26,7 @@ CHINESE = re.compile(r"[\u4e00-\u9fff]")
         ("an int", "一个 int"),
         ("its ffn, bias could not be read", "未能读出其 ffn, bias"),
         ("its norm could not be read: If (once) is not read", "未能读出其 norm：没有读取 If (once)"),
-        ("layers.0.attention.w_q, which Add makes", "layers.0.attention.w_q 由 Add 算出"),
+        ("layers.0.attention.w_q, which Add makes", "layers.0.attention.w_q 由 Add 得出"),
         # What nobody here says stays as it is.
         ("", ""),
         ("shapes (3,4) and (5,4) not aligned", "shapes (3,4) and (5,4) not aligned"),
