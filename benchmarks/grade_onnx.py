@@ -39,7 +39,11 @@ def exported(folder: Path) -> Path:
     sys.path.insert(0, str(ROOT / "tests"))
     from graphs.exported import Export, write
 
-    return write(Export("llama", "sdpa", 20), folder)
+    return write(Export("llama", "sdpa", 20), folder, lambda of: write(of, folder, _no_base))
+
+
+def _no_base(of: Any) -> Path:
+    raise AssertionError(f"{of} is made of no other export")
 
 
 def exported_large(folder: Path) -> Path:
