@@ -17,7 +17,8 @@ import numpy as np
 
 from conformance.language.arithmetic import Array
 from conformance.language.program import Text
-from conformance.pack.model import Case, Pack
+from conformance.pack.documents import ExperimentDocument
+from conformance.pack.model import Case, Claim, Pack
 
 MANY = 20_000_000
 """Numbers in weights from which on a target is graded as a large one."""
@@ -91,6 +92,17 @@ class Own:
             if size is not None and axis.name in symbol_of:
                 found[symbol_of[axis.name]] = size
         return found
+
+    def uncached(self, claim: Claim, case: Case) -> Text | None:
+        """Why a claim about a cache is not asked of a target that has none; None where it has, or for other claims.
+
+        Said before the case is read, in as many calls as its tokens would come in.
+        """
+        changed = claim.body.schedule if isinstance(claim.body, ExperimentDocument) else None
+        calls = max(len(case.schedule), len(changed or ()))
+        if "cache" not in self.lacks or calls < 2:
+            return None
+        return Text("the graph takes no cache", "该计算图不接受缓存")
 
     def refusal(
         self, case: Case, given: Mapping[str, Any], parameters: Iterable[str], choices: Mapping[str, Any]
