@@ -197,3 +197,11 @@ class Bench:
         own = [s.taps for s in self.observe(scenario, dtype).steps]
         made = self.local(scenario, dtype)
         return tolerance(self.spreads.stage_sigma(scenario, dtype, own, made, step, tap), dtype)
+
+    def nearly_allowed(self, scenario: Scenario, dtype: str, step: int, tap: str) -> Array:
+        """As `local_allowed`, for who looks where a fault is: of a large target it is measured once, for one scenario."""
+        if not isinstance(self.spreads, LargeSpreads):
+            return self.local_allowed(scenario, dtype, step, tap)
+        made = self.local(scenario, dtype)
+        own = [s.taps for s in self.observe(scenario, dtype).steps]
+        return tolerance(self.spreads.near_stage_sigma(scenario, dtype, own, made, step, tap), dtype)

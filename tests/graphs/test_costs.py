@@ -8,10 +8,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from conformance.cli.options import open_pack
-from conformance.plan.scenario import Scenario, Tensors
+from conformance.diagnosis.fit import UNREADABLE
+from conformance.diagnosis.one_stage import stages_made
+from conformance.judging.spreads import in_place
+from conformance.language.arithmetic import Float64
+from conformance.language.tensors import Named
+from conformance.plan.scenario import Scenario, Scenarios, Tensors
 from conformance.session import Call, ModelCall, Outcome, Returned, Session
 from graphs.handmade import Plan, build, save
 from graphs.test_run import graded, of
@@ -86,3 +92,34 @@ def test_a_graph_that_gives_something_else_when_it_is_run_another_way_is_found(
     assert graded(pack, target, tmp_path, (claim,)).summary.conforms
     monkeypatch.setattr(Session, "call", other)
     assert {v["claim"] for v in graded(pack, target, tmp_path, (claim,)).broken} == {claim}
+
+
+@pytest.mark.parametrize("variant", ["llama", "gpt2", "vaswani"])
+def test_a_stage_read_alone_is_what_a_whole_reading_makes_of_it(variant: str, pack: Any) -> None:
+    """Also where the target does not show all that is before it, with any mistake, and in the fewer layers."""
+    scenario = Scenarios(pack).of(pack.cases["model-plain"], pack.variants[variant])
+    assert scenario is not None
+    (expected,) = scenario.read(Float64())
+    random = np.random.default_rng(4)
+    shown = {
+        name: Named(t.axes, t.array * (1 + 0.1 * random.standard_normal(t.array.shape)))
+        for name, t in expected.taps.items()
+        if random.random() < 0.8
+    }
+    layers = sorted({tap.rpartition(".")[0] for tap in shown})
+    assert len(layers) > 2
+    mistakes = random.choice(sorted(pack.program.mistakes), 12, replace=False)
+    for program in (pack.program, *(pack.program.patched(str(m)) for m in mistakes)):
+        whole: dict[str, Named[Any]] = {}
+        try:
+            scenario.read(Float64(), program, lambda _, made=whole: in_place(shown, made, lambda a: a))
+        except UNREADABLE:
+            continue
+        for layer in layers:
+            tap = next(tap for tap in shown if tap.rpartition(".")[0] == layer)
+            (made,) = stages_made(scenario, program, [shown], tap)
+            beside = [name for name in whole if name.rpartition(".")[0] == layer]
+            assert beside or program is not pack.program  # a mistake may leave a layer out
+            for name in beside:
+                assert made[name].axes == whole[name].axes
+                np.testing.assert_array_equal(made[name].array, whole[name].array)
