@@ -158,9 +158,13 @@ def _varint(value):
 
 
 def _run(use, asked, feeds):
-    """The outputs that are asked for."""
+    """The outputs that are asked for. What a large graph took for a long text, it gives back."""
+    options = onnxruntime.RunOptions()
+    options.log_severity_level = 4
+    if LARGE:
+        options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
     try:
-        return use.run(asked, feeds)
+        return use.run(asked, feeds, options)
     except Exception as error:
         for words, meaning in BEYOND_THE_RUNTIME.items():
             if words in str(error):

@@ -200,8 +200,9 @@ def _size(array: Array) -> float:
     """The RMS of what is finite."""
     if array.dtype.kind != "f":
         return 0.0
-    finite = array[np.isfinite(array)]
-    return float(np.sqrt(np.mean(np.square(finite, dtype=np.float64)))) if finite.size else 0.0
+    finite = np.isfinite(array)
+    numbers = array if finite.all() else array[finite]
+    return float(np.sqrt(np.mean(np.square(numbers, dtype=np.float64)))) if numbers.size else 0.0
 
 
 def _stages(excerpt: Excerpt, key: str, dtype: str, own: Taps, made: Taps) -> list[dict[str, Array]]:

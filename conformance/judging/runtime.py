@@ -41,6 +41,8 @@ def judge(question: Question) -> Judgement:
         call = call_of(scenario, tap=False, expect=shapes)
         assert isinstance(call, ModelCall)
         call = replace(call, config={**call.config, key: value})
+        if scenario.own is not None and scenario.large:
+            scenario.own.let_go()  # while the runtime takes as much for another session
         seen = observation(scenario, bench.session.call(call, question.dtype), expected, question.dtype)
         unusable = question.unusable(seen, name)
         if unusable is not None:

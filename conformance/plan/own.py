@@ -7,6 +7,7 @@ case draws weights of its own, or an experiment changes some, those alone are pu
 from __future__ import annotations
 
 import hashlib
+import mmap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -59,6 +60,15 @@ class Own:
     def digests(self) -> dict[str, str]:
         """What stands for the contents of each weight of a large target: cheaper than a hash of all of it."""
         return {name: _digest(array) for name, array in self.parameters.items()}
+
+    def let_go(self) -> None:
+        """Give back the memory of weights that are mapped; they are read from the file again when they are used."""
+        for array in self.parameters.values():
+            below: Any = array
+            while isinstance(below, np.ndarray):
+                below = below.base
+            if isinstance(below, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+                below.madvise(mmap.MADV_DONTNEED)
 
     def size(self, name: str, otherwise: int) -> int:
         """A size by its name in `config`."""
