@@ -28,7 +28,8 @@ LEVELS = {
 }
 USUAL = "all"
 LARGE = RECIPE["large"]
-SESSIONS_HELD = 1 if LARGE else 6
+OTHERS_HELD = 4
+"""Sessions with other weights than the file's own that are held; those with its own are few, and used again."""
 BEYOND_THE_RUNTIME = {
     "batch_size must be 1 when sequence_length > 1 and past context is given": (
         "onnxruntime's GroupQueryAttention takes several tokens behind a past of one sequence only"
@@ -48,10 +49,13 @@ def session(level=USUAL, tapped=False, weights=None):
     digest = hashlib.sha256()
     for name in sorted(weights or {}):
         digest.update(name.encode() + weights[name].tobytes())
-    key = (level, tapped, digest.hexdigest())
+    key = (level, tapped, digest.hexdigest() if weights else "")
     if key not in _sessions:
-        while len(_sessions) >= SESSIONS_HELD:
-            _sessions.pop(next(iter(_sessions)))
+        if LARGE:
+            _sessions.clear()  # before the next one takes as much again
+        others = [held for held in _sessions if held[2]]
+        if len(others) >= OTHERS_HELD:
+            del _sessions[others[0]]
         _sessions[key] = _make(level, tapped, weights or {})
     return _sessions[key]
 
@@ -154,9 +158,13 @@ def _varint(value):
 
 
 def _run(use, asked, feeds):
-    """The outputs that are asked for."""
+    """The outputs that are asked for. What a large graph took for a long text, it gives back."""
+    options = onnxruntime.RunOptions()
+    options.log_severity_level = 4
+    if LARGE:
+        options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
     try:
-        return use.run(asked, feeds)
+        return use.run(asked, feeds, options)
     except Exception as error:
         for words, meaning in BEYOND_THE_RUNTIME.items():
             if words in str(error):
@@ -172,9 +180,9 @@ class _Runner:
         self.config = config
         self.level = getattr(config, "optimisation", USUAL) if "optimisation" in vars(config) else USUAL
         # Of a large file one session is held; what is asked as usual and what is asked of inner values share it.
-        self.always_tapped = "tapped" in vars(config) or (LARGE and "optimisation" not in vars(config))
+        shared = LARGE and "optimisation" not in vars(config)
+        self.always_tapped = config.tapped if "tapped" in vars(config) else shared
         self.weights = replaced(RECIPE, FOLDER, params)
-        session(self.level, self.always_tapped, self.weights)
 
     def run(self, tokens, attention_mask, positions, past, tap):
         """Logits and the present of each layer. `past` is how many tokens came before, and what they left.

@@ -239,8 +239,10 @@ class Grader:
         if item.refusal is not None:
             return Judgement("unsupported", item.refusal)
         own = self.scenarios.own
-        if own is not None and own.large and self.pack.operations[item.case.operation].model:
-            left_out = large.refusal(item.claim, item.case, own, self.pack)
+        if own is not None and self.pack.operations[item.case.operation].model:
+            left_out = None if item.claim.kind in OF_GRAPHS else own.uncached(item.claim, item.case)
+            if left_out is None and own.large:
+                left_out = large.refusal(item.claim, item.case, own, self.pack)
             if left_out is not None:
                 return Judgement("unsupported", left_out)
         try:

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from conformance.diagnosis.one_stage import stages_made
 from conformance.judging.bench import Bench
 from conformance.judging.common import last_position
 from conformance.judging.observe import Observation
-from conformance.judging.spreads import in_order, in_place
+from conformance.judging.spreads import in_order
 from conformance.language.arithmetic import Array, Native
 from conformance.language.errors import PackError
 from conformance.language.program import Mistake, Program
@@ -272,14 +273,8 @@ def stage_fit(bench: Bench, scenario: Scenario, suspect: Suspect, dtype: str, ta
     mistakes = [scenario.pack.program.mistakes[name] for name in suspect.names]
     prefix = tap[: len(tap) - len(tap.rpartition(".")[2])]
     stages = {tap, *(prefix + tensor for mistake in mistakes for _, tensor in mistake.replace)}
-    made: list[dict[str, Named[Array]]] = [{} for _ in seen.steps]
     try:
-        scenario.read(
-            scenario.arithmetic,
-            suspect.program,
-            lambda i: in_place(seen.steps[i].taps, made[i], lambda a: a),
-            keep_taps=False,
-        )
+        made = stages_made(scenario, suspect.program, [step.taps for step in seen.steps], tap)
     except UNREADABLE:
         return NO_FIT
     true = bench.local(scenario, dtype)
@@ -289,7 +284,7 @@ def stage_fit(bench: Bench, scenario: Scenario, suspect: Suspect, dtype: str, ta
             got, want, right = step.taps[stage], made[i][stage], true[i][stage]
             if set(want.axes) != set(got.axes):
                 return NO_FIT
-            allowed = bench.local_allowed(scenario, dtype, i, stage).transpose(
+            allowed = bench.nearly_allowed(scenario, dtype, i, stage).transpose(
                 [right.axes.index(a) for a in want.axes]
             )
             worst = max(worst, margin(got, want, allowed, None))

@@ -176,7 +176,12 @@ class Bench:
 
     def allowed(self, scenario: Scenario, dtype: str, step: int, output: str) -> Array:
         """The tolerance of each element of an output."""
-        return tolerance(self.sigma(scenario, dtype, step, output), dtype)
+        sigma = self.sigma(scenario, dtype, step, output)
+        if sigma.size and not any(
+            sigma.strides
+        ):  # of a large target one number for all elements, and so it stays
+            return np.broadcast_to(tolerance(sigma[(slice(1),) * sigma.ndim], dtype), sigma.shape)
+        return tolerance(sigma, dtype)
 
     def local(self, scenario: Scenario, dtype: str) -> list[dict[str, Named[Array]]]:
         """What each stage should have made of the target's own upstream tensors, call by call."""
@@ -197,3 +202,11 @@ class Bench:
         own = [s.taps for s in self.observe(scenario, dtype).steps]
         made = self.local(scenario, dtype)
         return tolerance(self.spreads.stage_sigma(scenario, dtype, own, made, step, tap), dtype)
+
+    def nearly_allowed(self, scenario: Scenario, dtype: str, step: int, tap: str) -> Array:
+        """As `local_allowed`, for who looks where a fault is: of a large target it is measured once, for one scenario."""
+        if not isinstance(self.spreads, LargeSpreads):
+            return self.local_allowed(scenario, dtype, step, tap)
+        made = self.local(scenario, dtype)
+        own = [s.taps for s in self.observe(scenario, dtype).steps]
+        return tolerance(self.spreads.near_stage_sigma(scenario, dtype, own, made, step, tap), dtype)

@@ -13,6 +13,8 @@ from conformance.language.program import Text
 from conformance.language.tensors import Named
 from conformance.results.records import Evidence
 
+PART = 1 << 19
+"""Elements that are compared at a time."""
 ARRAY_ELEMENTS = 1024
 """Arrays up to this size go into a result whole; of larger ones, the plane around the worst element."""
 
@@ -61,8 +63,24 @@ def compare(
 def errors(values: Array, expected: Array, allowed: Array, counts: Array | None = None) -> Array:
     """The error of each element in tolerances, infinite where it is not finite; -1 where nothing is compared.
 
-    `values`, `expected` and `allowed` are float64 of one shape; `counts` broadcasts against it.
+    `values`, `expected` and `allowed` are float64 of one shape; `counts` broadcasts against it. What is large is done
+    part by part, since a dozen arrays of its size are made on the way.
     """
+    if values.size <= PART:
+        return _errors(values, expected, allowed, counts)
+    counts = None if counts is None else np.broadcast_to(counts, values.shape)
+    axis = next(i for i, size in enumerate(values.shape) if size > 1)
+    step = max(1, PART * values.shape[axis] // values.size)
+    found = np.empty(values.shape)
+    for start in range(0, values.shape[axis], step):
+        part = (slice(None),) * axis + (slice(start, start + step),)
+        found[part] = _errors(
+            values[part], expected[part], allowed[part], None if counts is None else counts[part]
+        )
+    return found
+
+
+def _errors(values: Array, expected: Array, allowed: Array, counts: Array | None) -> Array:
     usual = _usual(values, expected, allowed)
     if usual is not None:
         return usual if counts is None else np.where(counts, usual, -1.0)

@@ -46,7 +46,8 @@ def ask(
             "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry),
             "HOME": home,
             "TMPDIR": home,
-            "PYTHONDONTWRITEBYTECODE": "1",
+            # No code of others runs there: it keeps bytecode as this process does.
+            **({"PYTHONDONTWRITEBYTECODE": "1"} if sys.dont_write_bytecode else {}),
             "OMP_NUM_THREADS": "1",
             "OPENBLAS_NUM_THREADS": "1",
         }
@@ -85,8 +86,10 @@ def main(task: str) -> None:
     out = os.dup(1)
     os.dup2(2, 1)
     request = json.loads(sys.stdin.read())
+    from conformance.onnx.later import SYMBOLIC, later
     from conformance.worker import limits
 
+    later(*SYMBOLIC)
     limits.apply(request["memory_mb"])
     limits.expect_end_within(request["seconds"])
     try:

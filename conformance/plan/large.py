@@ -39,8 +39,6 @@ def refusal(claim: Claim, case: Case, own: Own, pack: Pack) -> Text | None:
             f"the file holds {size} weights, and at this size no others are put in their place",
             f"该文件有 {size} 个权重，在此规模下不替换权重",
         )
-    if "cache" in own.lacks and (case.schedule or (experiment and body.schedule)):
-        return Text("the graph takes no cache", "该计算图不接受缓存")
     if "positions" in own.lacks and case.given.get("positions") is not None:
         return Text("the graph has no input for positions", "该计算图没有位置输入")
     if claim.kind == "holds":

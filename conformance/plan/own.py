@@ -7,6 +7,7 @@ case draws weights of its own, or an experiment changes some, those alone are pu
 from __future__ import annotations
 
 import hashlib
+import mmap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -17,7 +18,8 @@ import numpy as np
 
 from conformance.language.arithmetic import Array
 from conformance.language.program import Text
-from conformance.pack.model import Case, Pack
+from conformance.pack.documents import ExperimentDocument
+from conformance.pack.model import Case, Claim, Pack
 
 MANY = 20_000_000
 """Numbers in weights from which on a target is graded as a large one."""
@@ -59,6 +61,15 @@ class Own:
         """What stands for the contents of each weight of a large target: cheaper than a hash of all of it."""
         return {name: _digest(array) for name, array in self.parameters.items()}
 
+    def let_go(self) -> None:
+        """Give back the memory of weights that are mapped; they are read from the file again when they are used."""
+        for array in self.parameters.values():
+            below: Any = array
+            while isinstance(below, np.ndarray):
+                below = below.base
+            if isinstance(below, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+                below.madvise(mmap.MADV_DONTNEED)
+
     def size(self, name: str, otherwise: int) -> int:
         """A size by its name in `config`."""
         own = self.sizes.get(name)
@@ -91,6 +102,17 @@ class Own:
             if size is not None and axis.name in symbol_of:
                 found[symbol_of[axis.name]] = size
         return found
+
+    def uncached(self, claim: Claim, case: Case) -> Text | None:
+        """Why a claim about a cache is not asked of a target that has none; None where it has, or for other claims.
+
+        Said before the case is read, in as many calls as its tokens would come in.
+        """
+        changed = claim.body.schedule if isinstance(claim.body, ExperimentDocument) else None
+        calls = max(len(case.schedule), len(changed or ()))
+        if "cache" not in self.lacks or calls < 2:
+            return None
+        return Text("the graph takes no cache", "该计算图不接受缓存")
 
     def refusal(
         self, case: Case, given: Mapping[str, Any], parameters: Iterable[str], choices: Mapping[str, Any]

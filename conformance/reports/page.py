@@ -12,6 +12,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from conformance.language.program import Text
+from conformance.reports.compiled import Compiled
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _INDENT = re.compile(r"^ +", re.MULTILINE)
@@ -29,7 +30,7 @@ def template(name: str) -> jinja2.Template:
     """A template; what is put into it is escaped, and what is missing is an error."""
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-        loader=jinja2.FunctionLoader(_unindented),
+        loader=jinja2.FunctionLoader(_unindented), bytecode_cache=Compiled(),
     )  # fmt: skip
     return environment.get_template(name)
 

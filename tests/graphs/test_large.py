@@ -14,6 +14,7 @@ import onnx
 import pytest
 
 from conformance.cli.options import open_pack
+from conformance.judging import compare
 from conformance.judging.large_spreads import Excerpt
 from conformance.plan import own
 from conformance.plan.own import Own
@@ -163,3 +164,27 @@ def test_an_excerpt_computes_what_the_whole_does(pack: Any, tmp_path: Path, many
             np.testing.assert_allclose(
                 ours.taps[name].array, excerpt.part(tensor).array, rtol=2e-4, atol=1e-5, err_msg=name
             )
+
+
+@pytest.mark.parametrize("shape", [(1, 7, 9), (5, 4), (31,), (1, 1, 1)])
+def test_a_tensor_is_compared_part_by_part_as_it_is_whole(
+    shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(8)
+    values, expected = random.standard_normal((2, *shape))
+    values.flat[0], expected.flat[-1] = np.nan, np.inf
+    allowed = np.broadcast_to(random.random(shape[-1:]), shape)
+    counts = random.random((*shape[:-1], 1)) < 0.7
+    whole = [compare.errors(values, expected, allowed, which) for which in (None, counts)]
+    monkeypatch.setattr(compare, "PART", 5)
+    parts = [compare.errors(values, expected, allowed, which) for which in (None, counts)]
+    np.testing.assert_array_equal(parts, whole)
+
+
+def test_weights_that_were_let_go_are_read_again(tmp_path: Path) -> None:
+    numbers = np.random.default_rng(2).standard_normal((300, 500)).astype("<f4")
+    (tmp_path / "weights").write_bytes(b"1234" + numbers.tobytes())
+    mapped = np.asarray(np.memmap(tmp_path / "weights", "<f4", "r", 4, numbers.shape))
+    brought = Own({}, {"w": mapped.T, "other": np.ones(3)})
+    brought.let_go()
+    np.testing.assert_array_equal(brought.parameters["w"], numbers.T)
