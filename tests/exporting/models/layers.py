@@ -5,6 +5,22 @@ from torch import nn
 from torch.nn import functional as F
 
 
+def sublayers(n_layer, n_embd, hidden, projections, bias):
+    """The norms and linear maps of each layer; `projections` are those of attention, by name with their widths."""
+    return nn.ModuleList(
+        nn.ModuleDict(
+            {
+                "norm1": nn.LayerNorm(n_embd),
+                "norm2": nn.LayerNorm(n_embd),
+                **{name: nn.Linear(n_embd, width, bias) for name, width in projections.items()},
+                "up": nn.Linear(n_embd, hidden, bias),
+                "down": nn.Linear(hidden, n_embd, bias),
+            }
+        )
+        for _ in range(n_layer)
+    )
+
+
 class OfLayers(nn.Module):
     """`torch.nn.TransformerEncoderLayer`, causal by a mask that is made for each length."""
 
@@ -33,15 +49,7 @@ class Padded(nn.Module):
         super().__init__()
         self.heads = n_head
         self.embed = nn.Embedding(vocab_size, n_embd)
-        self.layers = nn.ModuleList(
-            nn.ModuleDict(
-                {
-                    "norm1": nn.LayerNorm(n_embd), "qkv": nn.Linear(n_embd, 3 * n_embd), "out": nn.Linear(n_embd, n_embd),
-                    "norm2": nn.LayerNorm(n_embd), "up": nn.Linear(n_embd, hidden), "down": nn.Linear(hidden, n_embd),
-                }
-            )
-            for _ in range(n_layer)
-        )  # fmt: skip
+        self.layers = sublayers(n_layer, n_embd, hidden, {"qkv": 3 * n_embd, "out": n_embd}, bias=True)
         self.norm, self.head = nn.LayerNorm(n_embd), nn.Linear(n_embd, vocab_size, bias=False)
 
     def forward(self, ids, attention_mask):
@@ -66,17 +74,9 @@ class Chapter(nn.Module):
         super().__init__()
         self.heads = n_head
         self.embed = nn.Embedding(vocab_size, n_embd)
-        self.layers = nn.ModuleList(
-            nn.ModuleDict(
-                {
-                    "norm1": nn.LayerNorm(n_embd), "norm2": nn.LayerNorm(n_embd),
-                    "query": nn.Linear(n_embd, n_embd, bias=False), "key": nn.Linear(n_embd, n_embd, bias=False),
-                    "value": nn.Linear(n_embd, n_embd, bias=False), "out": nn.Linear(n_embd, n_embd, bias=False),
-                    "up": nn.Linear(n_embd, hidden, bias=False), "down": nn.Linear(hidden, n_embd, bias=False),
-                }
-            )
-            for _ in range(n_layer)
-        )  # fmt: skip
+        self.layers = sublayers(
+            n_layer, n_embd, hidden, dict.fromkeys(("query", "key", "value", "out"), n_embd), bias=False
+        )
         self.norm, self.head = nn.LayerNorm(n_embd), nn.Linear(n_embd, vocab_size, bias=False)
 
     def forward(self, ids, past=None):
