@@ -118,7 +118,7 @@ def _load(worker: WorkerProcess, request: Mapping[str, object], name: str) -> Ma
         raise TargetError(
             f"{name}: importing it did not end within {seconds:g} s",
             'put what the file does as a program under `if __name__ == "__main__":`; '
-            "if it only takes long, pass a --timeout that is longer",
+            f"if it only takes long, pass a --timeout of more than {seconds:g}",
             worker.printed(),
         ) from None
     except Gone as error:

@@ -80,6 +80,7 @@ def test_an_import_without_end_is_ended(submit):
     error = refusal(submit, "while True:\n    pass", limits=Limits(import_timeout=0.7))
     assert time.monotonic() - started < 5
     assert error.message == "adapter.py: importing it did not end within 0.7 s"
+    assert error.hint.endswith("pass a --timeout of more than 0.7")
     assert re.search(r'adapter\.py", line [23] in <module>', error.printed)  # the stack at that moment
 
 
