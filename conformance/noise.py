@@ -50,18 +50,31 @@ class Noise(NumpyArithmetic):
 
     def jitter(self, shape: Sequence[int]) -> Array:
         """Uniform in [-1, 1], one draw for each sample."""
-        return self.random.random((self.samples, *shape[1:])) * 2 - 1
+        drawn = self.random.random((self.samples, *shape[1:]))
+        drawn *= 2
+        drawn -= 1
+        return drawn
 
     def rounded(self, a: Array) -> Array:
         """Rule 1: x (1 + u ξ), plus half the smallest subnormal; infinite past the dtype's range."""
+        limit = LARGEST[self.dtype]
         with np.errstate(all="ignore"):
-            noisy = a + a * (self.roundoff * self.jitter(a.shape))
+            noisy = self._perturbed(a, self.roundoff)
             if HALF_SUBNORMAL[self.dtype] > 1e-40:
-                noisy = noisy + HALF_SUBNORMAL[self.dtype] * self.jitter(a.shape)
-            if self.dtype in ("float16", "float32", "bfloat16"):
-                limit = LARGEST[self.dtype]
+                noisy += HALF_SUBNORMAL[self.dtype] * self.jitter(a.shape)
+            if -limit <= noisy.min(initial=0.0) and noisy.max(initial=0.0) <= limit:
+                return noisy  # nearly always: all is finite
+            if self.dtype != "float64":
                 noisy = np.where(np.abs(noisy) > limit, np.copysign(np.inf, noisy), noisy)
             return np.where(np.isfinite(a), noisy, a)
+
+    def _perturbed(self, a: Array, u: float) -> Array:
+        """The array times 1 + u ξ, made where ξ was drawn: these arrays are large, and copying them is what costs."""
+        drawn = self.jitter(a.shape)
+        drawn *= u
+        noisy = np.multiply(a, drawn, out=drawn if drawn.dtype == a.dtype else None)
+        noisy += a
+        return noisy
 
     def constant(self, value: float | Size) -> Array:
         """An exact number."""
@@ -74,10 +87,14 @@ class Noise(NumpyArithmetic):
     def elementwise(self, name: str, *arrays: Array) -> Array:
         """Rule 2: the argument of a transcendental is perturbed too, an angle at float32's u."""
         if name in TRANSCENDENTAL:
-            x = arrays[0].astype(np.float64)
+            x = arrays[0].astype(np.float64, copy=False)
             u = min(self.roundoff, ACCUMULATOR) if name in ANGULAR else self.roundoff
+            finite = np.isfinite(x)
             with np.errstate(all="ignore"):
-                arrays = (x + np.where(np.isfinite(x), x, 0) * (u * self.jitter(x.shape)),)
+                if finite.all():
+                    arrays = (self._perturbed(x, u),)
+                else:
+                    arrays = (x + np.where(finite, x, 0) * (u * self.jitter(x.shape)),)
         rank = max(a.ndim for a in arrays)
         padded = (a.reshape(a.shape[:1] + (1,) * (rank - a.ndim) + a.shape[1:]) for a in arrays)
         return super().elementwise(name, *padded)
@@ -105,9 +122,13 @@ class Noise(NumpyArithmetic):
         blocks = min(terms, BLOCKS) if u > ACCUMULATOR else 0
         with np.errstate(all="ignore"):
             partial = total * total / 3 + squares / 6
-            variance = (u * u * (squares + blocks * partial) + v * v * terms * partial) / 3
-            noisy = total + np.sqrt(variance) * self.random.standard_normal((self.samples, *total.shape[1:]))
-        return np.where(np.isfinite(variance), noisy, total)
+            rounded = squares + blocks * partial if blocks else squares
+            variance = (u * u * rounded + v * v * terms * partial) / 3
+            noisy = self.random.standard_normal((self.samples, *total.shape[1:]))
+            noisy *= np.sqrt(variance)
+            noisy += total
+        finite = np.isfinite(variance)
+        return noisy if finite.all() else np.where(finite, noisy, total)
 
     def reduce(self, name: str, a: Array, axis: int) -> Array:
         """A sum is a contraction with ones."""

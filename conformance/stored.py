@@ -31,7 +31,7 @@ def product(spec: str, a: Array, b: Array) -> Array:
 class _Widening(NumpyArithmetic):
     """Whatever is made of a stored array is float64, but for its own parts in another order."""
 
-    def _operands(self, arrays: tuple[Array, ...]) -> list[Array]:
+    def _operands(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
         return super()._operands(tuple(_wide(a) for a in arrays))
 
     def reduce(self, name: str, a: Array, axis: int) -> Array:

@@ -83,9 +83,11 @@ class Namer:
             wrong = self.locator.in_graph(asked)
             tap = wrong.place.expected if wrong is not None and wrong.place is not None else ""
         if key not in self.named:
-            found = self.of_stage(asked, tap) if tap else self.of_outputs(asked)
+            # Of a graph, what explains all that came back comes first: a stage is searched for each place anew.
+            found = self.of_whole(asked) if tap and self.bench.graph is not None else []
+            found = found or (self.of_stage(asked, tap) if tap else self.of_outputs(asked))
             if tap and self.bench.graph is not None:
-                found = self.of_whole(asked) or found or self.of_outputs(asked)
+                found = found or self.of_outputs(asked)
             suspects = [suspect for _, suspect in found]
             finding = self.of_node(tap) or self.locator.find(
                 asked, suspects, failed=bool(tap) or not right(asked)
@@ -154,7 +156,14 @@ class Namer:
         place = place_of(question)
         short = tap.rpartition(".")[2]
         first = self.known.get(place, [])
-        rest = [s for s in self.all_suspects if self.about(s, short) and s not in first]
+        program, choices = self.pack.program, question.scenario.choices
+        rest = [
+            s
+            for s in self.all_suspects
+            if self.about(s, short)
+            and s not in first
+            and all(concerns(program, program.mistakes[name], choices) for name in s.names)
+        ]
         found: list[tuple[float, Suspect]] = []
         for i, suspect in enumerate((*first, *rest)):
             if found and i == len(first) and self.bench.graph is not None:

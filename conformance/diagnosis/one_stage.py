@@ -16,8 +16,9 @@ import numpy as np
 
 from conformance.judging.spreads import in_place
 from conformance.language.arithmetic import Array
-from conformance.language.evaluate import Invocation, Reading, Scope
+from conformance.language.evaluate import Reading, Scope
 from conformance.language.names import Value
+from conformance.language.pieces import Invocation
 from conformance.language.program import Equation, Program
 from conformance.language.tensors import Named
 from conformance.plan.scenario import Scenario
@@ -58,7 +59,7 @@ class _Inside(Scope[Array]):
         within = bool(prefix) and self.at.startswith(prefix)
         return bool(self.at) and not within and not prefix.startswith(self.at)
 
-    def enter(self, call: Invocation[Array], params: str, at: str, site: str) -> Named[Array]:
+    def enter(self, call: Invocation, params: str, at: str, site: str) -> Named[Array]:
         """As in any reading; behind the layer nothing is asked for."""
         inputs, sizes = self.inward(call)
         scope = _Inside(self.reading, call.function, self.params + params, self.at + at, site, sizes)

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from conformance.exporting.emission import Emission
 from conformance.exporting.graph import Value as Emitted
 from conformance.exporting.operators import Operators
-from conformance.language.evaluate import Invocation, Reading, Scope
+from conformance.language.evaluate import Reading, Scope
 from conformance.language.names import Value
+from conformance.language.pieces import Invocation
 from conformance.language.program import Equation, Function, Program
 from conformance.language.sizes import Dimension
 from conformance.language.tensors import Named, Operations
@@ -139,7 +140,7 @@ class EmittingScope(Scope[Emitted]):
                 self.emission.graph.title(tensor.array, self.at + name)
         return made
 
-    def enter(self, call: Invocation[Emitted], params: str, at: str, site: str) -> Named[Emitted]:
+    def enter(self, call: Invocation, params: str, at: str, site: str) -> Named[Emitted]:
         """Evaluate a call, as one operator where there is one."""
         inputs, sizes = self.inward(call)
         scope = EmittingScope(self.reading, call.function, self.params + params, self.at + at, site, sizes)

@@ -126,12 +126,12 @@ class NumpyArithmetic:
         """A real result as this arithmetic keeps it."""
         return a
 
-    def _operands(self, arrays: tuple[Array, ...]) -> list[Array]:
+    def _operands(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
         """Ints become real where they meet a real: positions times a frequency."""
-        kinds = {a.dtype.kind for a in arrays}
+        kinds = [a.dtype.kind for a in arrays]
         if "i" in kinds and "f" in kinds:
-            return [a.astype(self.real) if a.dtype.kind == "i" else a for a in arrays]
-        return list(arrays)
+            return tuple(a.astype(self.real) if a.dtype.kind == "i" else a for a in arrays)
+        return arrays
 
     def constant(self, value: float | Size) -> Array:
         """A number as an array without axes."""
@@ -149,7 +149,7 @@ class NumpyArithmetic:
         """Without NumPy's warnings: an overflow is a value here, and judged as one."""
         operands = self._operands(arrays)
         if name in _REAL_RESULT:
-            operands = [a.astype(self.real) if a.dtype.kind in "ib" else a for a in operands]
+            operands = tuple(a if a.dtype.kind == "f" else a.astype(self.real) for a in operands)
         with np.errstate(all="ignore"):
             result = np.asarray(ELEMENTWISE[name](*operands))
         return self.rounded(result) if result.dtype.kind == "f" and name not in _EXACT else result
@@ -228,6 +228,8 @@ class Native(NumpyArithmetic):
 
     def rounded(self, a: Array) -> Array:
         """To the nearest value of the dtype, ties to even, overflow to infinity."""
+        if a.dtype == self.real and self.dtype not in ("float16", "bfloat16"):
+            return a
         with np.errstate(all="ignore"):
             if self.dtype == "float16":
                 return np.asarray(a, np.float16).astype(np.float32)

@@ -9,63 +9,23 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from conformance.language.errors import Location, PackError, suggestion
+from conformance.language.errors import Location, PackError
+from conformance.language.pieces import Arguments, BuiltIn
 from conformance.language.sizes import Dimension, Size
 from conformance.language.tensors import AxisError, Named
 
 if TYPE_CHECKING:
     from conformance.language.evaluate import Scope
     from conformance.language.names import Value
-
-    Do = Callable[[Scope[Any], "Arguments"], Value]
-
-AXIS = "axis"
-"""In a form, the keyword that stands for the name of any axis."""
-
-
-@dataclass(frozen=True)
-class Arguments:
-    """The arguments of one call, not yet evaluated."""
-
-    positional: list[ast.expr]
-    keywords: dict[str, ast.expr]
-    at: Location
-
-
-@dataclass(frozen=True)
-class BuiltIn:
-    """A function of the language. `count` is None where it takes any number of tensors."""
-
-    form: str
-    do: Do
-    count: int | None
-    keywords: tuple[str, ...]
-
-    def call(self, scope: Scope[Any], node: ast.Call, at: Location) -> Value:
-        """Evaluate a call in `scope`. Raises `PackError` where it is not of this form."""
-        given = {str(keyword.arg): keyword.value for keyword in node.keywords}
-        if len(node.args) != self.count and (self.count is not None or not node.args):
-            raise PackError(f"'{ast.unparse(node)}' is not of the form {self.form}", at)
-        if self.keywords == (AXIS,):
-            for name in given:
-                scope.axis(name, at)
-            fits = bool(given)
-        else:
-            for name in given:
-                if name not in self.keywords:
-                    hint = suggestion(name, self.keywords) or f"its form is {self.form}"
-                    raise PackError(f"'{ast.unparse(node)}' has an unknown argument '{name}'", at, hint)
-            fits = len(given) == len(self.keywords)
-        if not fits or len(given) != len(node.keywords):
-            raise PackError(f"'{ast.unparse(node)}' is not of the form {self.form}", at)
-        return self.do(scope, Arguments(node.args, given, at))
+    from conformance.language.pieces import Do, Piece
 
 
 BUILT_IN: dict[str, BuiltIn] = {}
 """Every function of the language by name, except `repeat`, which calls the program's own."""
+MISTAKES_ONLY = frozenset({"reinterpret"})
+"""Functions of the language that the true program may not call."""
 
 
 def _form(form: str) -> Callable[[Do], Do]:
@@ -83,7 +43,7 @@ def _form(form: str) -> Callable[[Do], Do]:
 
 
 def _tensors(scope: Scope[Any], given: Arguments) -> list[Named[Any]]:
-    return [scope.tensor(scope.value(node, given.at)) for node in given.positional]
+    return [scope.tensor(value(scope)) for value in given.values]
 
 
 def _one(scope: Scope[Any], node: ast.expr, at: Location) -> str:
@@ -94,12 +54,12 @@ def _one(scope: Scope[Any], node: ast.expr, at: Location) -> str:
 
 
 def _axes(scope: Scope[Any], given: Arguments, keyword: str) -> tuple[str, ...]:
-    return scope.axes_of(given.keywords[keyword], given.at)
+    return scope.axes_of(given.by_name[keyword], given.at)
 
 
 def _over(scope: Scope[Any], given: Arguments) -> tuple[Named[Any], tuple[str, ...]]:
     """A tensor and the axes to reduce it over; `over=everything` means all that it has."""
-    match given.keywords["over"]:
+    match given.by_name["over"]:
         case ast.Name(id="everything"):
             (x,) = _tensors(scope, given)
             return x, x.axes
@@ -109,20 +69,20 @@ def _over(scope: Scope[Any], given: Arguments) -> tuple[Named[Any], tuple[str, .
 
 
 def _axis(scope: Scope[Any], given: Arguments, keyword: str) -> str:
-    return _one(scope, given.keywords[keyword], given.at)
+    return _one(scope, given.by_name[keyword], given.at)
 
 
-def _named_axis(scope: Scope[Any], given: Arguments) -> tuple[str, ast.expr]:
-    """The one `axis=value` of a form that has it."""
-    if len(given.keywords) != 1:
-        raise PackError(f"one axis is needed, not {', '.join(given.keywords)}", given.at)
-    ((name, node),) = given.keywords.items()
-    return scope.axis(name, given.at), node
+def _named_axis(scope: Scope[Any], given: Arguments) -> str:
+    """The axis of the one `axis=value` of a form that has it."""
+    if len(given.keyed) != 1:
+        raise PackError(f"one axis is needed, not {', '.join(given.keyed)}", given.at)
+    (name,) = given.keyed
+    return scope.axis(name, given.at)
 
 
-def _count(scope: Scope[Any], node: ast.expr, at: Location) -> Dimension:
+def _count(scope: Scope[Any], node: ast.expr, written: Piece, at: Location) -> Dimension:
     """An exact whole number, known without looking at any data."""
-    value = scope.value(node, at)
+    value = written(scope)
     if isinstance(value, bool) or not isinstance(value, int | Size):
         raise PackError(f"'{ast.unparse(node)}' must be a whole number made of sizes", at)
     return value
@@ -189,27 +149,29 @@ def _size(scope: Scope[Any], given: Arguments) -> Value:
 @_form("range(count, over=axis)")
 def _range(scope: Scope[Any], given: Arguments) -> Value:
     over = _axis(scope, given, "over")
-    return scope.operations.index(over, _count(scope, given.positional[0], given.at))
+    return scope.operations.index(over, _count(scope, given.positional[0], given.values[0], given.at))
 
 
 @_form("take(x, axis=indices)")
 def _take(scope: Scope[Any], given: Arguments) -> Value:
-    axis, indices = _named_axis(scope, given)
+    axis = _named_axis(scope, given)
     (x,) = _tensors(scope, given)
-    return scope.operations.take(x, axis, scope.tensor(scope.value(indices, given.at)))
+    return scope.operations.take(x, axis, scope.tensor(given.keyed[axis](scope)))
 
 
 @_form("last(x, count=number, over=axis)")
 def _last(scope: Scope[Any], given: Arguments) -> Value:
     over = _axis(scope, given, "over")
     (x,) = _tensors(scope, given)
-    return scope.operations.last(x, _count(scope, given.keywords["count"], given.at), over)
+    return scope.operations.last(
+        x, _count(scope, given.by_name["count"], given.keyed["count"], given.at), over
+    )
 
 
 @_form("split(x, axis=axes)")
 def _split(scope: Scope[Any], given: Arguments) -> Value:
-    axis, node = _named_axis(scope, given)
-    into = scope.axes_of(node, given.at)
+    axis = _named_axis(scope, given)
+    into = _axes(scope, given, axis)
     (x,) = _tensors(scope, given)
     return scope.operations.split(x, axis, into, scope.known_size)
 
@@ -217,7 +179,7 @@ def _split(scope: Scope[Any], given: Arguments) -> Value:
 @_form("merge(x, axes, into=axis)")
 def _merge(scope: Scope[Any], given: Arguments) -> Value:
     axes, into = scope.axes_of(given.positional[1], given.at), _axis(scope, given, "into")
-    return scope.operations.merge(scope.tensor(scope.value(given.positional[0], given.at)), axes, into)
+    return scope.operations.merge(scope.tensor(given.values[0](scope)), axes, into)
 
 
 @_form("stack(*x, over=axis)")
@@ -229,10 +191,10 @@ def _stack(scope: Scope[Any], given: Arguments) -> Value:
 @_form("join(past, x, into=axis)")
 def _join(scope: Scope[Any], given: Arguments) -> Value:
     """`x` grows along the axis that the past does not have; the past may not exist yet."""
-    before, new = given.positional
+    before = given.positional[0]
     into = _axis(scope, given, "into")
-    past = scope.value(before, given.at)
-    x = scope.tensor(scope.value(new, given.at))
+    past, new = (value(scope) for value in given.values)
+    x = scope.tensor(new)
     if isinstance(before, ast.Name) and before.id in scope.function.remember:
         axes = scope.function.remember[before.id].axes
     elif isinstance(past, Named):
@@ -249,7 +211,7 @@ def _join(scope: Scope[Any], given: Arguments) -> Value:
 
 @_form("relabel(x, axis=axis)")
 def _relabel(scope: Scope[Any], given: Arguments) -> Value:
-    names = {old: _one(scope, new, given.at) for old, new in given.keywords.items()}
+    names = {old: _one(scope, new, given.at) for old, new in given.by_name.items()}
     (x,) = _tensors(scope, given)
     return scope.operations.relabel(x, names)
 
@@ -263,3 +225,7 @@ def _reinterpret(scope: Scope[Any], given: Arguments) -> Value:
     known = [own[axis] if axis in own else scope.known_size(axis) for axis in into]
     sizes = scope.operations.filled(scope.operations.count(x, order), known, into)
     return scope.operations.reinterpret(x, order, into, sizes)
+
+
+FUNCTIONS = frozenset({*BUILT_IN, "repeat"})
+"""Names of the functions that the language itself has."""

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from conformance.language.axes import ELLIPSIS
 from conformance.language.declarations import UNKNOWN, DeclaredScope, UnknownError
 from conformance.language.errors import Location, PackError
-from conformance.language.evaluate import Invocation, Reading, Scope
+from conformance.language.evaluate import Reading, Scope
 from conformance.language.expression import Expression
 from conformance.language.names import STATELESS, Value
+from conformance.language.pieces import Invocation
 from conformance.language.program import OTHERWISE, Choices, Equation, Given, Remembered
 from conformance.language.symbolic import Shape, Symbolic, sizes_of
 from conformance.language.tensors import Named, SizeError
@@ -216,7 +217,7 @@ class CheckedScope(DeclaredScope):
         del at
         return self.checker.parameter(self.function.parameters[name].axes)
 
-    def enter(self, call: Invocation[Shape], params: str, at: str, site: str) -> Named[Shape]:
+    def enter(self, call: Invocation, params: str, at: str, site: str) -> Named[Shape]:
         """The result of a call, evaluated only where it has not been in the same circumstances."""
         del params
         inputs, sizes = self.inward(call)

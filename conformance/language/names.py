@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from conformance.language.errors import Location, PackError, suggestion
@@ -20,8 +21,21 @@ Value = Any
 """A named tensor, an exact size, or None for what was not remembered yet."""
 
 WORDS = {"inf": float("inf"), "pi": 3.141592653589793}
+_NOWHERE = object()
 STATELESS = "-"
 """The site of a call that was made with `state="none"`, and of all calls inside it."""
+
+
+@lru_cache(maxsize=4096)
+def _names_of(node: ast.expr) -> tuple[str, ...]:
+    """A name, or several in parentheses; none of what is written otherwise."""
+    match node:
+        case ast.Name(id=name):
+            return (name,)
+        case ast.Tuple(elts=elements):
+            names = tuple(element.id for element in elements if isinstance(element, ast.Name))
+            return names if len(names) == len(elements) else ()
+    return ()
 
 
 class Names(Generic[A]):
@@ -63,8 +77,9 @@ class Names(Generic[A]):
 
     def name(self, name: str, at: Location) -> Value:
         """What a name means here: of this call first, then of the pack."""
-        if name in self.env:
-            return self.env[name]
+        value = self.env.get(name, _NOWHERE)
+        if value is not _NOWHERE:
+            return value
         function, reading = self.function, self.reading
         if name in function.parameters:
             if not holds(function.parameters[name].when, reading.choices):
@@ -126,12 +141,10 @@ class Names(Generic[A]):
 
     def axes_of(self, node: ast.expr, at: Location) -> tuple[str, ...]:
         """An axis, or several in parentheses, as an argument names them."""
-        match node:
-            case ast.Name(id=name):
-                return (self.axis(name, at),)
-            case ast.Tuple(elts=elements) if elements and all(isinstance(e, ast.Name) for e in elements):
-                return tuple(self.axis(e.id, at) for e in elements if isinstance(e, ast.Name))
-        raise PackError(f"an axis, or several in parentheses, is needed, not '{ast.unparse(node)}'", at)
+        names = _names_of(node)
+        if not names:
+            raise PackError(f"an axis, or several in parentheses, is needed, not '{ast.unparse(node)}'", at)
+        return tuple(self.axis(name, at) for name in names)
 
     def absent(self, expression: Expression) -> str:
         """A hint where an expression mentions parameters that are 0 in this variant."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from conformance.language.built_in import FUNCTIONS, MISTAKES_ONLY
 from conformance.language.errors import Location, PackError, suggestion
-from conformance.language.evaluate import FUNCTIONS, MISTAKES_ONLY
 from conformance.language.expression import Expression, names_in
 from conformance.language.names import WORDS
 from conformance.language.parameters import callee, calls_in

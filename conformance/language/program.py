@@ -50,6 +50,8 @@ class Equation:
 
     def pick(self, choices: Choices) -> Expression | None:
         """The expression in force, or None where the tensor does not exist in this variant."""
+        if not self.by:
+            return self.alternatives.get("")
         return self.alternatives.get(self.alternative(choices))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import Generic, TypeVar
 
@@ -35,6 +36,35 @@ class SizeError(AxisError):
     def __init__(self, message: str, one: Dimension, other: Dimension) -> None:
         super().__init__(message)
         self.sizes = one, other
+
+
+@lru_cache(maxsize=4096)
+def _alignment(
+    own: tuple[str, ...], axes: tuple[str, ...]
+) -> tuple[tuple[int, ...] | None, tuple[bool, ...] | None]:
+    """How an array with the axes `own` comes to broadcast along `axes`.
+
+    The order of its axes, and which of `axes` it has, where the others are to be of size 1; None where
+    there is nothing to do.
+    """
+    present = tuple(axis for axis in axes if axis in own)
+    order = None if present == own else tuple(own.index(axis) for axis in present)
+    # Leading axes broadcast by themselves.
+    lead = next((i for i, axis in enumerate(axes) if axis in own), len(axes))
+    pattern = tuple(axis in own for axis in axes[lead:])
+    return order, None if all(pattern) else pattern
+
+
+@lru_cache(maxsize=4096)
+def _contraction(
+    x: tuple[str, ...], y: tuple[str, ...], over: tuple[str, ...]
+) -> tuple[tuple[str, ...], str]:
+    """The axes that a product summed over `over` keeps, and its form as `einsum` writes it."""
+    axes = tuple(dict.fromkeys(x + y))
+    letters = {axis: chr(97 + i) for i, axis in enumerate(axes)}
+    kept = tuple(axis for axis in axes if axis not in over)
+    left, right, out = ("".join(letters[axis] for axis in part) for part in (x, y, kept))
+    return kept, f"{left},{right}->{out}"
 
 
 @dataclass(frozen=True)
@@ -68,42 +98,34 @@ class Operations(Generic[A]):
         order = [self.position(x, axis) for axis in axes]
         return Named(tuple(axes), self.arithmetic.transpose(x.array, order))
 
-    def _aligned(self, x: Named[A], axes: Sequence[str]) -> A:
-        """The array of `x` with a size-1 axis wherever it has none of `axes`."""
-        present = [axis for axis in axes if axis in x.axes]
-        y = self.ordered(x, present)
-        if len(present) == len(axes):
-            return y.array
-        own = iter(self.arithmetic.shape(y.array))
-        lead = 0
-        while lead < len(axes) and axes[lead] not in x.axes:
-            lead += 1
-        # Leading axes broadcast by themselves.
-        sizes = [next(own) if axis in x.axes else 1 for axis in axes[lead:]]
-        if len(sizes) == len(present):
-            return y.array
-        return self.arithmetic.reshape(y.array, sizes)
-
     def in_result(self, axes: Iterable[str]) -> tuple[str, ...]:
         """The axes of a result in their order: as they are met."""
         return tuple(axes)
 
     def elementwise(self, name: str, *tensors: Named[A]) -> Named[A]:
         """A function of each element; axes are matched by name."""
-        first, shape = tensors[0].axes, self.arithmetic.shape
-        if all(x.axes == first for x in tensors) and self.in_result(first) == first:
-            arrays = [x.array for x in tensors]
-            sizes_of_first = shape(arrays[0])
-            if all(shape(array) == sizes_of_first for array in arrays):
-                return Named(first, self.arithmetic.elementwise(name, *arrays))
-        axes = self.in_result(dict.fromkeys(axis for x in tensors for axis in x.axes))
+        shape = self.arithmetic.shape
+        if len(tensors) == 1 and self.in_result(tensors[0].axes) == tensors[0].axes:
+            return Named(tensors[0].axes, self.arithmetic.elementwise(name, tensors[0].array))
         sizes: dict[str, Dimension] = {}
         for x in tensors:
-            for axis, size in self.sizes(x).items():
+            for axis, size in zip(x.axes, shape(x.array), strict=True):
                 if sizes.setdefault(axis, size) != size:
                     message = f"axis '{axis}' has size {sizes[axis]} here and {size} there"
                     raise SizeError(message, sizes[axis], size)
-        return Named(axes, self.arithmetic.elementwise(name, *(self._aligned(x, axes) for x in tensors)))
+        axes = self.in_result(sizes)
+        arrays = []
+        for x in tensors:
+            array = x.array
+            if x.axes != axes:
+                order, pattern = _alignment(x.axes, axes)
+                if order is not None:
+                    array = self.arithmetic.transpose(array, order)
+                if pattern is not None:
+                    own = iter(shape(array))
+                    array = self.arithmetic.reshape(array, [next(own) if there else 1 for there in pattern])
+            arrays.append(array)
+        return Named(axes, self.arithmetic.elementwise(name, *arrays))
 
     def dot(self, x: Named[A], y: Named[A], over: Sequence[str]) -> Named[A]:
         """Products summed over `over`; every other axis is kept once."""
@@ -111,13 +133,7 @@ class Operations(Generic[A]):
             here, there = self.size(x, axis), self.size(y, axis)
             if here != there:
                 raise SizeError(f"axis '{axis}' has size {here} here and {there} there", here, there)
-        axes = tuple(dict.fromkeys(x.axes + y.axes))
-        letters = {axis: chr(97 + i) for i, axis in enumerate(axes)}
-        kept = tuple(axis for axis in axes if axis not in over)
-        spec = (
-            f"{''.join(letters[a] for a in x.axes)},{''.join(letters[a] for a in y.axes)}"
-            f"->{''.join(letters[a] for a in kept)}"
-        )
+        kept, spec = _contraction(x.axes, y.axes, tuple(over))
         return Named(kept, self.arithmetic.contract(spec, x.array, y.array))
 
     def reduce(self, name: str, x: Named[A], over: Sequence[str]) -> Named[A]:

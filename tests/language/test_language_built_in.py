@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from conformance.language.built_in import FUNCTIONS
 from conformance.language.errors import PackError
-from conformance.language.evaluate import FUNCTIONS
 from language.small import same, tensor, value
 
 X = tensor("query dh", [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
