@@ -6,14 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from conformance.diagnosis.fit import margin
+from conformance.diagnosis.fit import FITS, margin
 from conformance.judging.common import Question, spread_over
 from conformance.language.arithmetic import Array
 from conformance.language.program import Choices, Mistake, Program
 from conformance.language.tensors import Named
-
-FITS = 1.0
-"""Tolerances within which something explains what came."""
 
 Place = tuple[str, str, str]
 

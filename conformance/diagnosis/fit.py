@@ -7,7 +7,7 @@ inputs explains nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,6 +25,8 @@ from conformance.noise import Noise, default_generator, spread
 from conformance.plan.scenario import Scenario, Tensors
 from conformance.tolerance import tolerance
 
+FITS = 1.0
+"""Tolerances within which something explains what came."""
 NO_FIT = float("inf")
 COARSE = 0.05
 """Relative RMS beyond which no dtype's rounding can be the difference: not worth a closer look."""
@@ -66,28 +68,44 @@ def suspects(program: Program) -> list[Suspect]:
 
 
 @dataclass
+class _Patched:
+    """A patched program's answers to a scenario, read as far as somebody asked."""
+
+    calls: Iterator[Tensors]
+    made: list[Tensors] = field(default_factory=list)
+
+    def up_to(self, i: int) -> Tensors:
+        """The answer to call i."""
+        while len(self.made) <= i:
+            self.made.append(next(self.calls))
+        return self.made[i]
+
+
+@dataclass
 class Fitter:
-    """Compares a target's answers with patched programs; readings are kept."""
+    """Compares a target's answers with patched programs; readings are kept, as far as they were needed."""
 
     bench: Bench
-    readings: dict[tuple[str, tuple[str, ...], object], list[Tensors] | None] = field(default_factory=dict)
+    readings: dict[tuple[str, tuple[str, ...], object], _Patched | None] = field(default_factory=dict)
 
-    def reading(self, scenario: Scenario, suspect: Suspect) -> list[Tensors] | None:
-        """The patched program on a scenario; None where it cannot be read."""
+    def reading(self, scenario: Scenario, suspect: Suspect, i: int) -> Tensors | None:
+        """What the patched program makes of call i of a scenario; None where it cannot be read."""
         key = (scenario.key, suspect.names, suspect.forms)
         if key not in self.readings:
-            try:
-                self.readings[key] = scenario.read(scenario.arithmetic, suspect.program)
-            except UNREADABLE:
-                self.readings[key] = None
-        return self.readings[key]
+            self.readings[key] = _Patched(scenario.calls(scenario.arithmetic, suspect.program))
+        patched = self.readings[key]
+        try:
+            return None if patched is None else patched.up_to(i)
+        except UNREADABLE:
+            self.readings[key] = None
+            return None
 
     def changes(self, scenario: Scenario, suspect: Suspect, dtype: str) -> bool:
         """Whether the mistake makes a visible difference to the outputs of a scenario."""
-        patched = self.reading(scenario, suspect)
-        if patched is None:
-            return False
-        for i, (ours, true) in enumerate(zip(patched, self.bench.expected(scenario), strict=True)):
+        for i, true in enumerate(self.bench.expected(scenario)):
+            ours = self.reading(scenario, suspect, i)
+            if ours is None:
+                return False
             for name, tensor in true.outputs.items():
                 other = ours.outputs[name]
                 if other.axes != tensor.axes or other.array.shape != tensor.array.shape:
@@ -113,11 +131,13 @@ class Fitter:
         `counts` says for each call and output which elements are compared. A suspect that fitted
         elsewhere (`again`) is held to the true program's tolerance, which is known already.
         """
-        patched = self.reading(scenario, suspect)
-        if patched is None or seen.failed is not None or not seen.steps:
+        if seen.failed is not None or not seen.steps:
             return NO_FIT
         pairs = []
-        for step, ours, counted in zip(seen.steps, patched, counts, strict=True):
+        for i, (step, counted) in enumerate(zip(seen.steps, counts, strict=True)):
+            ours = self.reading(scenario, suspect, i)
+            if ours is None:
+                return NO_FIT
             for name, got in step.outputs.items():
                 want = ours.outputs.get(name)
                 mask = counted.get(name)
@@ -132,8 +152,10 @@ class Fitter:
                         if mask.ndim > 1 and mask.shape[1] > 1
                         else mask
                     )
+                if not _coarsely(got, want, mask):
+                    return NO_FIT  # of most mistakes the first call shows it, and no other is read
                 pairs.append((name, got, want, mask))
-        if not pairs or any(not _coarsely(got, want, mask) for _, got, want, mask in pairs):
+        if not pairs:
             return NO_FIT
         if again:
             return self._roughly(scenario, seen, pairs, dtype)
@@ -273,15 +295,16 @@ def stage_fit(bench: Bench, scenario: Scenario, suspect: Suspect, dtype: str, ta
     mistakes = [scenario.pack.program.mistakes[name] for name in suspect.names]
     prefix = tap[: len(tap) - len(tap.rpartition(".")[2])]
     stages = {tap, *(prefix + tensor for mistake in mistakes for _, tensor in mistake.replace)}
-    try:
-        made = stages_made(scenario, suspect.program, [step.taps for step in seen.steps], tap)
-    except UNREADABLE:
-        return NO_FIT
     true = bench.local(scenario, dtype)
+    calls = stages_made(scenario, suspect.program, [step.taps for step in seen.steps], tap)
     worst, changed = 0.0, False
     for i, step in enumerate(seen.steps):
-        for stage in stages & step.taps.keys() & made[i].keys() & true[i].keys():
-            got, want, right = step.taps[stage], made[i][stage], true[i][stage]
+        try:
+            made = next(calls)
+        except UNREADABLE:
+            return NO_FIT
+        for stage in stages & step.taps.keys() & made.keys() & true[i].keys():
+            got, want, right = step.taps[stage], made[stage], true[i][stage]
             if set(want.axes) != set(got.axes):
                 return NO_FIT
             allowed = bench.nearly_allowed(scenario, dtype, i, stage).transpose(
@@ -289,4 +312,6 @@ def stage_fit(bench: Bench, scenario: Scenario, suspect: Suspect, dtype: str, ta
             )
             worst = max(worst, margin(got, want, allowed, None))
             changed |= stage == tap and margin(right, want, allowed, None) > 1
+        if worst > FITS:
+            return worst  # what later calls make cannot mend it
     return worst if changed else NO_FIT

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from conformance.diagnosis.answers import FITS, Place, concerns, counted, overflowed, place_of, right
+from conformance.diagnosis.answers import Place, concerns, counted, overflowed, place_of, right
 from conformance.diagnosis.discovery import Finding
-from conformance.diagnosis.fit import NO_FIT, Fitter, Suspect, stage_fit, suspects
+from conformance.diagnosis.fit import FITS, NO_FIT, Fitter, Suspect, stage_fit, suspects
 from conformance.diagnosis.place import Locator
 from conformance.diagnosis.stages import found_at
 from conformance.judging.bench import Bench
@@ -86,7 +86,8 @@ class Namer:
             # Of a graph, what explains all that came back comes first: a stage is searched for each place anew.
             found = self.of_whole(asked) if tap and self.bench.graph is not None else []
             found = found or (self.of_stage(asked, tap) if tap else self.of_outputs(asked))
-            if tap and self.bench.graph is not None:
+            if tap and self.bench.graph is not None and not self.known.get(place_of(asked)):
+                # Where a stage has told a mistake already, it is in every answer: no other alone makes them.
                 found = found or self.of_outputs(asked)
             suspects = [suspect for _, suspect in found]
             finding = self.of_node(tap) or self.locator.find(

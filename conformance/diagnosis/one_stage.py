@@ -7,7 +7,7 @@ twelve layers one is read, and of its weights no more than that layer's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -72,10 +72,11 @@ class _Inside(Scope[Array]):
 
 def stages_made(
     scenario: Scenario, program: Program, taps: list[Taps], tap: str
-) -> list[dict[str, Named[Any]]]:
+) -> Iterator[dict[str, Named[Any]]]:
     """What a program makes, call by call, of the stages beside `tap`, of the target's own tensors `taps` before them.
 
-    Of a scenario in several calls, all stages: what one call remembers, the next one reads. Raises as a reading does.
+    Of a scenario in several calls, all stages: what one call remembers, the next one reads. A call is read when it is
+    asked for. Raises as a reading does.
     """
     made: list[dict[str, Named[Any]]] = [{} for _ in taps]
 
@@ -83,10 +84,12 @@ def stages_made(
         return array
 
     if len(taps) != 1 or scenario.cached:
-        scenario.read(
+        calls = scenario.calls(
             scenario.arithmetic, program, lambda i: in_place(taps[i], made[i], kept), keep_taps=False
         )
-        return made
+        for i, _ in enumerate(calls):
+            yield made[i]
+        return
     whole = scenario.reading(scenario.arithmetic, program, in_place(taps[0], made[0], kept))
     given = {entry.name: getattr(whole, entry.name) for entry in fields(Reading)}
     reading = _Partly(
@@ -95,4 +98,4 @@ def stages_made(
     inputs: dict[str, Value] = dict(scenario.steps()[0])
     with suppress(_Enough):
         _Inside(reading, program.function(scenario.function), "", "", "", dict(reading.sizes)).run(inputs)
-    return made
+    yield made[0]

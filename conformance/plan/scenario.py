@@ -7,7 +7,7 @@ comes from here, so a case is data only.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -170,12 +170,22 @@ class Scenario:
     ) -> list[Tensors]:
         """The program read call by call; `substitute(i)` stands in for tensors of call i.
 
-        Without `keep_taps` only the main output is kept. With `inner`, tensors that have no name outside and the pieces of equations are kept too, as
-        the program laid them out and in the order in which it made them.
+        Without `keep_taps` only the main output is kept. With `inner`, tensors that have no name outside and
+        the pieces of equations are kept too, as the program laid them out and in the order in which it made them.
         """
+        return list(self.calls(arithmetic, program, substitute, inner, keep_taps))
+
+    def calls(
+        self,
+        arithmetic: NumpyArithmetic,
+        program: Program | None = None,
+        substitute: Callable[[int], Substitute] | None = None,
+        inner: bool = False,
+        keep_taps: bool = True,
+    ) -> Iterator[Tensors]:
+        """As `read`, one call at a time: for who may have seen enough after the first."""
         reading = self.reading(arithmetic, program)
         reading.keep_taps = keep_taps
-        results = []
         for i, step in enumerate(self.steps()):
             reading.substitute = substitute(i) if substitute else keep
             inputs = {name: Named(t.axes, arithmetic.lift(t.array)) for name, t in step.items()}
@@ -190,8 +200,7 @@ class Scenario:
                 taps[name] = self._canonical(operations, tensor, self.pack.program.tensors[short].axes)
                 if name in self.operation.outputs and name != main:
                     outputs[name] = taps[name]
-            results.append(Tensors(outputs, taps, reading.inner or {}))
-        return results
+            yield Tensors(outputs, taps, reading.inner or {})
 
     @cached_property
     def entered(self) -> frozenset[str]:
