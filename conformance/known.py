@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from conformance.golden.tolerances import known_tolerances
-from conformance.grading import Grader, Item, entry_points, plan
+from conformance.grading import Grader
 from conformance.judging.bench import Bench, Caller
 from conformance.judging.common import Question
 from conformance.judging.observe import Observation
@@ -19,7 +19,9 @@ from conformance.judging.profiles import Profiler
 from conformance.judging.program_bench import NoSession, ProgramBench, offer_of
 from conformance.language.arithmetic import Array
 from conformance.pack.model import Pack
-from conformance.plan.scenario import Scenario, Scenarios, Tensors
+from conformance.plan.items import Item, entry_points, plan
+from conformance.plan.scenario import Scenario, Tensors
+from conformance.plan.scenarios import Scenarios
 from conformance.plan.selection import Selection
 from conformance.plan.variants import resolve
 from conformance.results.records import Verdict

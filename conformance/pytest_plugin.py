@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from conformance.grading import Grader, Item
+    from conformance.grading import Grader
+    from conformance.plan.items import Item
     from conformance.results.records import Judgement
     from conformance.session.listening import Listening
 
@@ -111,10 +112,11 @@ class Opened:
         """Raises `Refused`."""
         from conformance.checked_pack import open_checked
         from conformance.golden.tolerances import known_tolerances
-        from conformance.grading import Grader, entry_points, plan
+        from conformance.grading import Grader
         from conformance.judging.bench import Bench
         from conformance.judging.count import PARAMETER_SHAPES
         from conformance.language.errors import PackError
+        from conformance.plan.items import entry_points, plan
         from conformance.plan.selection import Selection
         from conformance.plan.variants import VariantError, resolve
         from conformance.serving import serving

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from conformance.grading import Grader, Item
+from conformance.grading import Grader
 from conformance.judging.experiment import changed
 from conformance.judging.observe import call_of
+from conformance.plan.items import Item
 from conformance.plan.scenario import Scenario
 from conformance.results.records import Verdict
 from conformance.results.reproduce import Reproduction, reproduction

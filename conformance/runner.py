@@ -22,7 +22,7 @@ import numpy as np
 from conformance import __version__
 from conformance.claim_lines import claim_line
 from conformance.diagnosis.causes import cause_lines, causes, sentence
-from conformance.grading import Grader, Item, entry_points, plan
+from conformance.grading import Grader
 from conformance.judging.common import Question
 from conformance.judging.count import PARAMETER_SHAPES
 from conformance.judging.profiles import Profiler
@@ -30,6 +30,7 @@ from conformance.judging.program_bench import ProgramSession
 from conformance.known import Known
 from conformance.pack.flow import layer_flow
 from conformance.pack.model import Pack, Variant
+from conformance.plan.items import Item, entry_points, plan
 from conformance.plan.large import note
 from conformance.plan.selection import Selection, SelectionError, unknown_variant
 from conformance.plan.variants import Graded, VariantError, resolve

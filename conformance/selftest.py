@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from conformance.golden.tolerances import known_tolerances
-from conformance.grading import Grader, Item, entry_points, plan
+from conformance.grading import Grader
 from conformance.judging.kinds import OF_GRAPHS
 from conformance.judging.program_bench import BEHAVIOURS, NoSession, ProgramBench, offer_of
 from conformance.language.arithmetic import Array, Float64, Native
@@ -25,7 +25,9 @@ from conformance.language.errors import PackError
 from conformance.language.program import Choices, Program
 from conformance.pack.load import load_pack
 from conformance.pack.model import DTYPES, Pack, Variant
-from conformance.plan.scenario import Scenario, Scenarios, Tensors
+from conformance.plan.items import Item, entry_points, plan
+from conformance.plan.scenario import Scenario, Tensors
+from conformance.plan.scenarios import Scenarios
 from conformance.plan.selection import Selection
 from conformance.plan.variants import Graded, further_variants
 from conformance.results.records import BROKEN

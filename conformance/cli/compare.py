@@ -125,7 +125,7 @@ def _run(
 
     from conformance.cli.grading_errors import say
     from conformance.comparing import Comparing, Side, ending, planned
-    from conformance.grading import entry_points
+    from conformance.plan.items import entry_points
     from conformance.reports import comparison, terminal
     from conformance.serving import serving
     from conformance.session import Session, TargetError

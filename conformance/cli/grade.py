@@ -125,9 +125,9 @@ def _prepare(row: Row) -> None:
 def _jobs(given: Mapping[str, Any]) -> list[Job]:
     """What is to be graded, and how; everything is checked before anything starts."""
     from conformance.cli.options import make_options
-    from conformance.grading import entry_points
     from conformance.many.row import Job, opened
     from conformance.many.submissions import Finder
+    from conformance.plan.items import entry_points
 
     where = pack_folder(given["pack"]).absolute()
     pack = opened(where)

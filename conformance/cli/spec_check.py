@@ -11,13 +11,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from conformance.grading import EngineFault, Grader, Item, entry_points, plan
+from conformance.grading import EngineFault, Grader
 from conformance.judging.program_bench import NoSession, ProgramBench, offer_of
 from conformance.judging.spreads import Spreads, Taps
 from conformance.language.arithmetic import Array
 from conformance.language.errors import PackError
 from conformance.pack.model import Pack
-from conformance.plan.scenario import Scenario, Scenarios
+from conformance.plan.items import Item, entry_points, plan
+from conformance.plan.scenario import Scenario
+from conformance.plan.scenarios import Scenarios
 from conformance.plan.selection import Selection
 from conformance.plan.variants import Graded, further_variants
 

@@ -9,7 +9,7 @@ import numpy as np
 from conformance.comparing.findings import AGREE, BOTH_RAISE, NOT_COMPARED, PART, Compared, Met
 from conformance.comparing.planning import Plan, Side, Sides
 from conformance.golden.tolerances import known_tolerances
-from conformance.grading import EngineFault, Grader, Item
+from conformance.grading import EngineFault, Grader
 from conformance.judging.bench import Bench
 from conformance.judging.common import Question, last_position, spread_over
 from conformance.judging.compare import compare
@@ -20,7 +20,9 @@ from conformance.language.program import Text
 from conformance.language.tensors import Named
 from conformance.noise import ROUNDOFF
 from conformance.pack.model import Pack
-from conformance.plan.scenario import Scenario, Scenarios
+from conformance.plan.items import Item
+from conformance.plan.scenario import Scenario
+from conformance.plan.scenarios import Scenarios
 from conformance.session import NotOffered, Outcome, Raised
 
 OF_TOKENS = frozenset(("key", "context"))

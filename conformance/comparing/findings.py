@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from conformance.grading import Item
 from conformance.language.program import Text
+from conformance.plan.items import Item
 from conformance.results.records import Place
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from conformance.grading import Item, plan
 from conformance.language.program import Text
 from conformance.pack.model import RUNGS, Pack
+from conformance.plan.items import Item, plan
 from conformance.plan.selection import Selection, SelectionError, unknown_variant
 from conformance.plan.variants import Graded, resolve
 from conformance.session import Call, Offer, Outcome, TargetError

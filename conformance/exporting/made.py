@@ -9,7 +9,8 @@ from conformance.language.errors import suggestion
 from conformance.language.program import Mistake, Program
 from conformance.pack.model import Case, Draw, Pack, Variant
 from conformance.plan.own import Own
-from conformance.plan.scenario import Scenario, instantiate
+from conformance.plan.scenario import Scenario
+from conformance.plan.scenarios import instantiate
 
 POSITIONS = 128
 """Learned positions of an exported model, where nothing else is said."""

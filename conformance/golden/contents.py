@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 
 from conformance.golden.files import GoldenError, digest, little_endian
-from conformance.grading import Grader, entry_points
+from conformance.grading import Grader
+from conformance.plan.items import entry_points
 from conformance.judging.program_bench import NoSession, ProgramBench, offer_of
 from conformance.language.arithmetic import Array, Float64
 from conformance.language.program import Choices, key_of
 from conformance.language.tensors import Named
 from conformance.pack.model import Case, Pack, Variant
-from conformance.plan.scenario import Scenario, Scenarios, Tensors
+from conformance.plan.scenario import Scenario, Tensors
+from conformance.plan.scenarios import Scenarios
 from conformance.plan.variants import Graded
 
 LONG = 80

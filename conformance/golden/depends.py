@@ -19,6 +19,7 @@ SOURCES = (
     "tolerance.py",
     "language/*.py",
     "plan/scenario.py",
+    "plan/scenarios.py",
     "plan/draws.py",
     "plan/relevance.py",
     "judging/spreads.py",

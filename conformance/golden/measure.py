@@ -14,13 +14,15 @@ from itertools import combinations
 from pathlib import Path
 
 from conformance.golden.contents import SEED
-from conformance.grading import Grader, Item, entry_points, plan
+from conformance.grading import Grader
+from conformance.plan.items import Item, entry_points, plan
 from conformance.judging.observe import Observation
 from conformance.judging.program_bench import NoSession, ProgramBench, offer_of
 from conformance.language.arithmetic import Array
 from conformance.language.tensors import Named
 from conformance.pack.model import Pack
-from conformance.plan.scenario import Scenario, Scenarios
+from conformance.plan.scenario import Scenario
+from conformance.plan.scenarios import Scenarios
 from conformance.plan.selection import Selection
 from conformance.plan.variants import UNDECLARED, Graded
 

@@ -22,7 +22,8 @@ from conformance.language.tensors import Named
 from conformance.noise import Noise, default_generator, spread
 from conformance.pack.documents import StatisticDocument
 from conformance.pack.model import Claim
-from conformance.plan.scenario import Scenario, Tensors, instantiate
+from conformance.plan.scenario import Scenario, Tensors
+from conformance.plan.scenarios import instantiate
 from conformance.results.records import Evidence, Judgement
 from conformance.tolerance import tolerance
 

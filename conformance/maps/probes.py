@@ -7,7 +7,7 @@ from typing import Any
 
 from conformance.judging.observe import config
 from conformance.pack.model import Pack, Variant
-from conformance.plan.scenario import Scenarios
+from conformance.plan.scenarios import Scenarios
 
 
 def probes(

@@ -33,7 +33,7 @@ def test_a_skeleton_runs_as_it_is(framework):
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_a_skeleton_has_every_function_of_the_pack(framework):
     from conformance.cli.options import open_pack
-    from conformance.grading import entry_point
+    from conformance.plan.items import entry_point
 
     conformance("new", "mine.py", "--framework", framework)
     text = Path("mine.py").read_text(encoding="utf-8")

@@ -9,10 +9,11 @@ from functools import cache
 import pytest
 from guide import ROOT
 
-from conformance.grading import Grader, plan
+from conformance.grading import Grader
 from conformance.locations import bundled
 from conformance.pack.load import load_pack
 from conformance.pack.model import Pack, Variant
+from conformance.plan.items import plan
 from conformance.plan.selection import Selection
 from conformance.plan.variants import Graded, variant_of
 from conformance.results.records import BROKEN

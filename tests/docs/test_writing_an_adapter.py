@@ -8,7 +8,7 @@ from guide import ROOT, blocks, follow
 
 from conformance.cli import main
 from conformance.cli.options import open_pack
-from conformance.grading import entry_point
+from conformance.plan.items import entry_point
 
 GUIDE = blocks("writing-an-adapter.md")
 

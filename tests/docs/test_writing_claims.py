@@ -11,12 +11,13 @@ from guide import ROOT, Block, blocks, follow
 from conformance.checked_pack import open_checked
 from conformance.cli.options import open_pack
 from conformance.golden.tolerances import known_tolerances
-from conformance.grading import Grader, entry_point, plan
+from conformance.grading import Grader
 from conformance.judging.bench import Bench
 from conformance.judging.count import PARAMETER_SHAPES
 from conformance.judging.kinds import OF_GRAPHS
 from conformance.locations import bundled
 from conformance.pack.documents import KINDS
+from conformance.plan.items import entry_point, plan
 from conformance.plan.selection import parse_selection
 from conformance.plan.variants import resolve
 from conformance.selftest import Laboratory, Task

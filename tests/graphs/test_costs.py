@@ -17,7 +17,8 @@ from conformance.diagnosis.one_stage import stages_made
 from conformance.judging.spreads import in_place
 from conformance.language.arithmetic import Float64
 from conformance.language.tensors import Named
-from conformance.plan.scenario import Scenario, Scenarios, Tensors
+from conformance.plan.scenario import Scenario, Tensors
+from conformance.plan.scenarios import Scenarios
 from conformance.session import Call, ModelCall, Outcome, Returned, Session
 from graphs.handmade import Plan, build, save
 from graphs.test_run import graded, of

@@ -147,7 +147,7 @@ def test_one_number_makes_another_digest() -> None:
 
 
 def test_an_excerpt_computes_what_the_whole_does(pack: Any, tmp_path: Path, many: None) -> None:
-    from conformance.plan.scenario import Scenarios
+    from conformance.plan.scenarios import Scenarios
     from conformance.plan.variants import resolve
 
     plan = Plan(vocab=5000)

@@ -16,7 +16,8 @@ from conformance.language.program import Program, key_of, reachable
 from conformance.locations import bundled
 from conformance.pack.load import load_pack
 from conformance.pack.model import Operation, Pack, Variant
-from conformance.plan.scenario import Scenario, Scenarios, Tensors
+from conformance.plan.scenario import Scenario, Tensors
+from conformance.plan.scenarios import Scenarios
 from conformance.plan.variants import variant_of
 
 FAR = 1e-4

@@ -16,14 +16,16 @@ import pytest
 import yaml
 
 from conformance.diagnosis.answers import counted
-from conformance.grading import Grader, entry_point
+from conformance.grading import Grader
 from conformance.judging.bench import Bench
 from conformance.judging.common import Question
 from conformance.judging.observe import Observation
 from conformance.language.arithmetic import Array, Float64
 from conformance.language.program import Program
 from conformance.pack.model import Case, Operation
-from conformance.plan.scenario import Scenario, Scenarios, Tensors
+from conformance.plan.items import entry_point
+from conformance.plan.scenario import Scenario, Tensors
+from conformance.plan.scenarios import Scenarios
 from conformance.plan.variants import resolve
 from conformance.session import Limits, Session
 from mistakes.readings import CLOSE, FAR, RAISES, apart_where, pack

@@ -14,7 +14,7 @@ from conformance.pack import claim_files
 from conformance.pack.load import load_pack
 from conformance.pack.model import Pack
 from conformance.pack.yaml_source import parse
-from conformance.plan.scenario import axis_sizes
+from conformance.plan.scenarios import axis_sizes
 from conformance.plan.variants import VariantError, variant_of
 
 

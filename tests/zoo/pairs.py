@@ -16,10 +16,11 @@ from conformance.diagnosis.fit import Suspect
 from conformance.diagnosis.answers import concerns
 from conformance.diagnosis.naming import Namer
 from conformance.golden.tolerances import known_tolerances
-from conformance.grading import Grader, entry_points, plan
+from conformance.grading import Grader
+from conformance.plan.items import entry_points, plan
 from conformance.judging.program_bench import NoSession, ProgramBench, offer_of
 from conformance.pack.model import Pack, Variant
-from conformance.plan.scenario import Scenarios
+from conformance.plan.scenarios import Scenarios
 from conformance.plan.selection import Selection, parse_selection
 from conformance.plan.variants import Graded
 from zoo.zoo_grading import WRONG, broken

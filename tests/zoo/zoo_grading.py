@@ -12,12 +12,13 @@ import yaml
 from conformance.checked_pack import open_checked
 from conformance.diagnosis.naming import Namer
 from conformance.golden.tolerances import known_tolerances
-from conformance.grading import Grader, entry_point, plan
+from conformance.grading import Grader
+from conformance.plan.items import entry_point, plan
 from conformance.judging.bench import Bench
 from conformance.judging.count import PARAMETER_SHAPES
 from conformance.locations import bundled
 from conformance.pack.model import Pack
-from conformance.plan.scenario import Scenarios
+from conformance.plan.scenarios import Scenarios
 from conformance.plan.selection import Selection, parse_selection
 from conformance.plan.variants import Graded, resolve
 from conformance.results.records import BROKEN, Verdict
