@@ -156,7 +156,9 @@ class Namer:
         """Mistakes that explain one tap, given the target's own tensors before it."""
         place = place_of(question)
         short = tap.rpartition(".")[2]
-        first = self.known.get(place, [])
+        # What fitted before: of another stage here, or of the whole model.
+        known = self.known.get(place, [])
+        first = [*known, *(s for s in self.models.get(place, []) if s not in known)]
         program, choices = self.pack.program, question.scenario.choices
         rest = [
             s

@@ -25,10 +25,8 @@ def judge(question: Question) -> Judgement:
     graph = question.bench.graph
     if graph is None:
         return Judgement("unsupported", Text("the target is no graph", "该目标不是计算图"))
-    choices = question.scenario.choices
-    causal = str(choices.get("causal", True)).lower() != "false"
     check = CHECKS[str(question.claim.body)]
-    results = list(check(graph.facts, causal))
+    results = list(check(graph.facts, question.scenario.choices))
     wrong = [r for r in results if isinstance(r, Finding) and not r.right]
     if wrong:
         return _failed(question.scenario.pack, wrong)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from conformance.judging.graph_findings import Finding, Result, Unknown, fine, unread
-from conformance.language.program import Text
+from conformance.language.program import Choices, Text
 from conformance.told import told
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ WRONG_TURNS = {
 """What no way to lay out features can make right; one that is merely unknown may only order them otherwise."""
 
 
-def softmax_axis(facts: GraphFacts, causal: bool) -> Iterator[Result]:
+def softmax_axis(facts: GraphFacts, choices: Choices) -> Iterator[Result]:
     """The axis that sums to one is the one contracted with V."""
     for attention in facts.attentions:
         axis = attention.softmax_axis
@@ -67,7 +67,7 @@ IN_WEIGHTS = Text(
 )
 
 
-def scale(facts: GraphFacts, causal: bool) -> Iterator[Result]:
+def scale(facts: GraphFacts, choices: Choices) -> Iterator[Result]:
     """The whole factor on q·k is 1/√Dh."""
     for attention in facts.attentions:
         if attention.scale is None and attention.in_weights:
@@ -104,7 +104,7 @@ def _scale_mistake(facts: GraphFacts, attention: AttentionFacts) -> str:
     return next((n for n, value in candidates.items() if abs(attention.scale / value - 1) <= NEAR), "")
 
 
-def heads(facts: GraphFacts, causal: bool) -> Iterator[Result]:
+def heads(facts: GraphFacts, choices: Choices) -> Iterator[Result]:
     """Query head h reads key and value head h // group; heads are split and merged as columns."""
     for attention in facts.attentions:
         problems = [p for p in attention.problems if "after the softmax" not in p]
@@ -131,7 +131,7 @@ def heads(facts: GraphFacts, causal: bool) -> Iterator[Result]:
             )  # fmt: skip
 
 
-def cache(facts: GraphFacts, causal: bool) -> Iterator[Result]:
+def cache(facts: GraphFacts, choices: Choices) -> Iterator[Result]:
     """Keys and values of a past come first, along the key axis, in every layer."""
     if not facts.caches:
         yield Unknown(Text("the graph has no caches", "图没有缓存"))
@@ -164,7 +164,7 @@ def cache(facts: GraphFacts, causal: bool) -> Iterator[Result]:
                 yield fine(attention.at)
 
 
-def projections(facts: GraphFacts, causal: bool) -> Iterator[Result]:
+def projections(facts: GraphFacts, choices: Choices) -> Iterator[Result]:
     """Queries, keys and values have matrices of their own, in every layer."""
     seen: dict[tuple[str, int | None], tuple[int, str]] = {}
     for i, attention in enumerate(facts.attentions):
@@ -194,7 +194,7 @@ def projections(facts: GraphFacts, causal: bool) -> Iterator[Result]:
             )  # fmt: skip
 
 
-def positions(facts: GraphFacts, causal: bool) -> Iterator[Result]:
+def positions(facts: GraphFacts, choices: Choices) -> Iterator[Result]:
     """Queries and keys are both turned, by the position that the token has, also behind a past."""
     past = facts.tried.get("past", 0)
     turned = [a for a in facts.attentions if (a.q and a.q.rope) or (a.k and a.k.rope)]

@@ -14,10 +14,11 @@ from conformance.judging.graph_layers import lengths, networks, random, residual
 from conformance.judging.graph_masks import fill, padding, visibility
 
 if TYPE_CHECKING:
+    from conformance.language.program import Choices
     from conformance.onnx.facts import GraphFacts
 
-Check: TypeAlias = "Callable[[GraphFacts, bool], Iterator[Result]]"
-"""Of the facts, and whether the model is held to be causal."""
+Check: TypeAlias = "Callable[[GraphFacts, Choices], Iterator[Result]]"
+"""Of the facts, and of the variant that the model is held to be."""
 
 __all__ = ["CHECKS", "Finding", "Unknown"]
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from conformance.judging.graph_findings import Finding, Result, Unknown, fine, unread
-from conformance.language.program import Text
+from conformance.language.program import Choices, Text
 
 if TYPE_CHECKING:
     from conformance.onnx.facts import GraphFacts
 
 
-def residual(facts: GraphFacts, causal: bool) -> Iterator[Result]:
+def residual(facts: GraphFacts, choices: Choices) -> Iterator[Result]:
     """Each sum adds the branch to the stream that the branch came from."""
     for layer in facts.layers:
         for block in layer.blocks:
@@ -55,7 +55,7 @@ def residual(facts: GraphFacts, causal: bool) -> Iterator[Result]:
         yield Unknown(Text("the residual stream could not be followed", "未能沿残差通路追踪"))
 
 
-def sublayers(facts: GraphFacts, causal: bool) -> Iterator[Result]:
+def sublayers(facts: GraphFacts, choices: Choices) -> Iterator[Result]:
     """Every layer has its attention and its feed-forward network."""
     if not facts.layers:
         yield Unknown(Text("the residual stream could not be followed", "未能沿残差通路追踪"))
@@ -101,11 +101,13 @@ NETWORKS: Mapping[tuple[str, str], str] = {
 """What is the matter where a network is the second instead of the first."""
 
 
-def networks(facts: GraphFacts, causal: bool) -> Iterator[Result]:
+def networks(facts: GraphFacts, choices: Choices) -> Iterator[Result]:
     """All layers have the same kind of feed-forward network."""
     found = [(b.at, b.feed_forward) for layer in facts.layers for b in layer.blocks if b.feed_forward]
     familiar = [kind for _, kind in found if kind in FAMILIAR]
-    usual = max(set(familiar), key=familiar.count, default="")
+    # Of two layers that differ, the one that is what the model is held to be is the usual one.
+    held = choices.get("ffn")
+    usual = max(dict.fromkeys(familiar), key=lambda kind: (familiar.count(kind), kind == held), default="")
     for at, kind in found:
         if "unknown" in kind or not usual:
             yield unread("the network", "前馈网络", at)
@@ -122,7 +124,7 @@ def networks(facts: GraphFacts, causal: bool) -> Iterator[Result]:
             )
 
 
-def lengths(facts: GraphFacts, causal: bool) -> Iterator[Result]:
+def lengths(facts: GraphFacts, choices: Choices) -> Iterator[Result]:
     """Any batch and any length that the inputs allow fits."""
     tokens = next((port for port in facts.inputs if port.role == "tokens"), None)
     tried = ", ".join(f"{name} {size}" for name, size in facts.tried.items() if size)
@@ -140,7 +142,7 @@ def lengths(facts: GraphFacts, causal: bool) -> Iterator[Result]:
         yield fine(None)
 
 
-def random(facts: GraphFacts, causal: bool) -> Iterator[Result]:
+def random(facts: GraphFacts, choices: Choices) -> Iterator[Result]:
     """Nothing in the graph draws numbers."""
     for at in facts.random:
         yield Finding(

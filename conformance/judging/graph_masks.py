@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from conformance.judging.graph_findings import Finding, Result, Unknown, fine, unread
-from conformance.language.program import Text
+from conformance.language.program import Choices, Text
 from conformance.told import told
 
 if TYPE_CHECKING:
@@ -17,8 +17,9 @@ LOWEST = -9999.0
 """A fill above this is outweighed by scores that models have."""
 
 
-def visibility(facts: GraphFacts, causal: bool) -> Iterator[Result]:
+def visibility(facts: GraphFacts, choices: Choices) -> Iterator[Result]:
     """Which key each query sees, with a past and without."""
+    causal = str(choices.get("causal", True)).lower() != "false"
     for attention in facts.attentions:
         masks = [attention.mask]
         if attention.mask_without_past is not None:
@@ -82,7 +83,7 @@ def _visible(attention: AttentionFacts, mask: MaskFacts, causal: bool) -> Result
     )
 
 
-def padding(facts: GraphFacts, causal: bool) -> Iterator[Result]:
+def padding(facts: GraphFacts, choices: Choices) -> Iterator[Result]:
     """A mask that comes in hides what it says."""
     if not any(port.role == "attention_mask" for port in facts.inputs):
         yield Unknown(Text("the graph has no input for a mask", "图没有掩码输入"))
@@ -101,7 +102,7 @@ def padding(facts: GraphFacts, causal: bool) -> Iterator[Result]:
             )  # fmt: skip
 
 
-def fill(facts: GraphFacts, causal: bool) -> Iterator[Result]:
+def fill(facts: GraphFacts, choices: Choices) -> Iterator[Result]:
     """Hidden scores are so low that no weight is left."""
     for attention in facts.attentions:
         number = attention.mask.fill

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -112,3 +113,18 @@ def test_a_mistake_in_a_file_is_named(
     assert mistake in cause["mistakes"]
     # Some make the same numbers in all that is graded here, as keys and values exchanged before or after: both are named.
     assert len(cause["mistakes"]) <= 2
+
+
+@pytest.mark.parametrize(
+    ("variant", "second"), [("gpt2", "position-reset-in-decode"), ("llama", "cache-slot-late")]
+)
+def test_beside_a_second_mistake_the_first_keeps_its_name(
+    pack: Pack, variant: str, second: str, tmp_path: Path
+) -> None:
+    """Of one query at a time the number of queries is 1, as no scale is: a name from before is enough there."""
+    also = replace(pack, program=pack.program.patched(second))
+    made = Model(also, pack.variants[variant], {"n_layers": 1}, pack.program.mistakes["no-scale"])
+    results = graded(made, True, tmp_path, select=f"{TELLING},q005.decode-one-by-one", pack=pack)
+    named = {line["claim"]: [d["mistake"] for d in line["diagnosis"]] for line in results.of_verdict("fail")}
+    assert named["q005.logits"] == ["no-scale"]
+    assert named["q005.decode-one-by-one"] == ["no-scale"]

@@ -9,11 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from conformance.cli import main
+from conformance.judging.graph_checks import CHECKS, Finding
 from conformance.onnx.attention import grouping_of
 from conformance.onnx.describe import describe
 from conformance.onnx.facts import GraphFacts
@@ -241,3 +243,24 @@ def test_how_heads_are_shared() -> None:
     assert grouping_of(tiled, tiled) == ("tile", 2)
     assert grouping_of(two, tiled) == ("other", None)
     assert grouping_of(two, one) == (None, None)
+
+
+@pytest.mark.parametrize("odd", [0, 1])
+@pytest.mark.parametrize(("held", "other"), [("gelu_tanh", "gelu"), ("gelu", "gelu_tanh")])
+def test_of_two_networks_the_one_that_the_model_is_not_held_to_is_odd(
+    odd: int, held: str, other: str, tmp_path: Path
+) -> None:
+    facts = built(Plan(**GPT2), tmp_path)
+    layers = [
+        msgspec.structs.replace(
+            layer,
+            blocks=[
+                msgspec.structs.replace(b, feed_forward=b.feed_forward and (other if i == odd else held))
+                for b in layer.blocks
+            ],
+        )
+        for i, layer in enumerate(facts.layers[:2])
+    ]
+    made = msgspec.structs.replace(facts, layers=layers)
+    results = list(CHECKS["networks"](made, {"ffn": held}))
+    assert [r.right for r in results if isinstance(r, Finding)] == [i != odd for i in range(2)]
