@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 OF_CALLS = frozenset({"params", "at", "state"})
 """Keywords of a call of the program that are no inputs."""
-
-
 AXIS = "axis"
 """In a form of a function of the language, the keyword that stands for the name of any axis."""
 
@@ -177,7 +175,7 @@ def _compared(name: str, left: Piece, right: Piece) -> Piece:
 def _call(name: str, node: ast.Call, at: Location, noted: bool) -> Piece:
     """A call of the program's function or of the language's, whichever the reading has."""
     given = Arguments.of(node, at, noted)
-    repeating = Arguments.of(node, at, noted, ("times", "same"), 1)
+    repeating = Arguments.of(node, at, noted, ("times", "same"), 1) if name == "repeat" else given
 
     def do(scope: Scope[Any]) -> Value:
         function = scope.reading.program.functions.get(name)
