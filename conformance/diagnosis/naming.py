@@ -83,12 +83,7 @@ class Namer:
             wrong = self.locator.in_graph(asked)
             tap = wrong.place.expected if wrong is not None and wrong.place is not None else ""
         if key not in self.named:
-            # Of a graph, what explains all that came back comes first: a stage is searched for each place anew.
-            found = self.of_whole(asked) if tap and self.bench.graph is not None else []
-            found = found or (self.of_stage(asked, tap) if tap else self.of_outputs(asked))
-            if tap and self.bench.graph is not None and not self.known.get(place_of(asked)):
-                # Where a stage has told a mistake already, it is in every answer: no other alone makes them.
-                found = found or self.of_outputs(asked)
+            found = self.searched(asked, tap)
             suspects = [suspect for _, suspect in found]
             finding = self.of_node(tap) or self.locator.find(
                 asked, suspects, failed=bool(tap) or not right(asked)
@@ -111,6 +106,24 @@ class Namer:
             if place is not None and place.variable == "return":
                 place = at  # what is returned only shows what became infinite before
         return replace(judgement, diagnosis=judgement.diagnosis or diagnosis, place=place, summary=summary)
+
+    def searched(self, question: Question, tap: str) -> list[tuple[float, Suspect]]:
+        """Mistakes that explain a tap, or where there is none all that came back."""
+        if not tap:
+            return self.of_outputs(question)
+        if self.bench.graph is None:
+            return self.of_stage(question, tap)
+        # Of a graph, what explains all that came back comes first: a stage is searched for each place anew.
+        found = self.of_whole(question) or self.of_stage(question, tap)
+        if found or self.known.get(place_of(question)):
+            # Where a stage has told a mistake already, it is in every answer: no other alone makes them.
+            return found
+        return self.of_outputs(question)
+
+    def of_variant(self, suspect: Suspect, question: Question) -> bool:
+        """Whether all mistakes of a suspect are about the variant that is asked."""
+        program, choices = self.pack.program, question.scenario.choices
+        return all(concerns(program, program.mistakes[name], choices) for name in suspect.names)
 
     def reconciled(self, question: Question, read: tuple[Diagnosis, ...]) -> tuple[Diagnosis, ...]:
         """What was read off a graph, and what its numbers say: one fault may look like another to who reads.
@@ -159,13 +172,10 @@ class Namer:
         # What fitted before: of another stage here, or of the whole model.
         known = self.known.get(place, [])
         first = [*known, *(s for s in self.models.get(place, []) if s not in known)]
-        program, choices = self.pack.program, question.scenario.choices
         rest = [
             s
             for s in self.all_suspects
-            if self.about(s, short)
-            and s not in first
-            and all(concerns(program, program.mistakes[name], choices) for name in s.names)
+            if self.about(s, short) and s not in first and self.of_variant(s, question)
         ]
         found: list[tuple[float, Suspect]] = []
         for i, suspect in enumerate((*first, *rest)):
@@ -244,12 +254,9 @@ class Namer:
     ) -> list[tuple[float, Suspect]]:
         """Candidates that make what the target made, and not what is right."""
         seen, counts = question.observation(), counted(question)
-        program = self.pack.program
         found = []
         for suspect in candidates:
-            if not all(
-                concerns(program, program.mistakes[n], question.scenario.choices) for n in suspect.names
-            ):
+            if not self.of_variant(suspect, question):
                 continue
             self.tried.add(suspect.names)
             fit = self.fitter.fit(question.scenario, suspect, seen, question.dtype, counts, again=again)
@@ -260,10 +267,8 @@ class Namer:
     def out_of_range(self, question: Question) -> Iterator[tuple[float, Suspect]]:
         """Mistakes that are the same formula, and leave the range of the dtype where the target did."""
         scenario, seen, counts = question.scenario, question.observation(), counted(question)
-        program = self.pack.program
         for suspect in self.all_suspects:
-            mistakes = [program.mistakes[name] for name in suspect.names]
-            if not all(concerns(program, mistake, scenario.choices) for mistake in mistakes):
+            if not self.of_variant(suspect, question):
                 continue
             if self.fitter.changes(scenario, suspect, question.dtype):
                 continue
