@@ -21,7 +21,7 @@ Value = Any
 """A named tensor, an exact size, or None for what was not remembered yet."""
 
 WORDS = {"inf": float("inf"), "pi": 3.141592653589793}
-_NOWHERE = object()
+_ABSENT = object()
 STATELESS = "-"
 """The site of a call that was made with `state="none"`, and of all calls inside it."""
 
@@ -77,8 +77,8 @@ class Names(Generic[A]):
 
     def name(self, name: str, at: Location) -> Value:
         """What a name means here: of this call first, then of the pack."""
-        value = self.env.get(name, _NOWHERE)
-        if value is not _NOWHERE:
+        value = self.env.get(name, _ABSENT)
+        if value is not _ABSENT:
             return value
         function, reading = self.function, self.reading
         if name in function.parameters:

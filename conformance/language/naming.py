@@ -10,6 +10,7 @@ from conformance.language.errors import Location, PackError, suggestion
 from conformance.language.expression import Expression, names_in
 from conformance.language.names import WORDS
 from conformance.language.parameters import callee, calls_in
+from conformance.language.pieces import OF_CALLS, OF_REPEAT
 from conformance.language.program import (
     OTHERWISE,
     RESULT,
@@ -22,7 +23,7 @@ from conformance.language.program import (
     reachable,
 )
 
-KEYWORDS = frozenset({"params", "at", "state", "times", "same"})
+KEYWORDS = OF_CALLS | OF_REPEAT
 """Arguments of a call that are none of the function's inputs."""
 
 

@@ -8,7 +8,7 @@ means, which axes there are, which functions the program has) is asked of the sc
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 OF_CALLS = frozenset({"params", "at", "state"})
 """Keywords of a call of the program that are no inputs."""
+OF_REPEAT = frozenset({"times", "same"})
+"""Those that `repeat` has for itself."""
 AXIS = "axis"
 """In a form of a function of the language, the keyword that stands for the name of any axis."""
 
@@ -46,7 +48,7 @@ class Arguments:
     keyed: dict[str, Piece]
 
     @staticmethod
-    def of(node: ast.Call, at: Location, noted: bool, own: Sequence[str] = (), first: int = 0) -> Arguments:
+    def of(node: ast.Call, at: Location, noted: bool, own: Collection[str] = (), first: int = 0) -> Arguments:
         """The arguments of a call from the position `first` on, without the keywords `own`."""
         keywords = tuple(keyword for keyword in node.keywords if keyword.arg not in own)
         by_name = {str(keyword.arg): keyword.value for keyword in keywords}
@@ -175,7 +177,7 @@ def _compared(name: str, left: Piece, right: Piece) -> Piece:
 def _call(name: str, node: ast.Call, at: Location, noted: bool) -> Piece:
     """A call of the program's function or of the language's, whichever the reading has."""
     given = Arguments.of(node, at, noted)
-    repeating = Arguments.of(node, at, noted, ("times", "same"), 1) if name == "repeat" else given
+    repeating = Arguments.of(node, at, noted, OF_REPEAT, 1) if name == "repeat" else given
 
     def do(scope: Scope[Any]) -> Value:
         function = scope.reading.program.functions.get(name)
@@ -218,7 +220,7 @@ def invocation(scope: Scope[Any], function: Function, given: Arguments) -> Invoc
         elif isinstance(node, ast.Name) and key in scope.reading.program.axes.by_name:
             call.bound[key] = scope.axis(node.id, at)
         else:
-            known = [*inputs, "params", "at", "state", *scope.reading.program.axes.by_name]
+            known = [*inputs, *OF_CALLS, *scope.reading.program.axes.by_name]
             raise PackError(f"{function.name} has no input '{key}'", at, suggestion(key, known))
     for name, entry in inputs.items():
         if name not in call.inputs and entry.otherwise is None:
